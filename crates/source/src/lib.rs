@@ -7,12 +7,12 @@
 //! - [`Repositories`] resolves and fetches each repository and revision once for all
 //!   Applications. It runs the `git` program, and `helm` for charts of repositories and
 //!   registries ([`ChartSource`]); other artifacts of registries are read by this process.
-//! - Credentials are passed to `git` by `git_login`; an [`Identity`] is exchanged for a token
+//! - Credentials are passed to `git` by `git::login`; a [`RepoIdentity`] is exchanged for a token
 //!   before that. Submodules are repositories of their own, permitted by a
 //!   [`RepositoryAccess`].
 //! - [`render`] turns a [`Checkout`] and a raw `source` block into
 //!   [`Manifest`]s; [`directory`] is the part for plain manifests.
-//! - [`Error`] and [`RenderError`] distinguish a missing object from a failed read:
+//! - [`SourceError`] and [`RenderError`] distinguish a missing object from a failed read:
 //!   nothing is deleted because of a failed read.
 //!
 //! Repositories are not trusted. No program of a repository is run, no path leaves a
@@ -46,24 +46,24 @@ mod version;
 #[cfg(test)]
 mod tests;
 
-pub use self::http::credentials::Credentials;
-pub use self::http::identity::Identity;
+pub use self::http::credentials::RepoCredentials;
+pub use self::http::identity::RepoIdentity;
 pub use answer::Freshness;
 pub use directory::jsonnet::evaluate_local;
 pub use directory::listing::{directories, files};
 pub use directory::manifests::{DEFAULT_MAX_BYTES, DirectoryOptions, directory};
 pub use directory::source_directory::DEFAULT_MAX_MEMORY;
-pub use error::Error;
+pub use error::SourceError;
 pub use git::access::RepositoryAccess;
 pub use git::address::{Allow, redact};
 pub use git::checkout::Checkout;
-pub use git::refs::{Revision, Target};
+pub use git::refs::{Revision, RevisionTarget};
 pub use git::requests::{BOUNDS, GitRequests, Requests};
-pub use git::signatures::{Refused, Signed};
+pub use git::signatures::{RefusedCommits, Signed};
 pub use helm::charts::ChartSource;
 pub use helm::template::VALUES_SCHEMES;
 pub use in_memory::InMemory;
-pub use limits::{Limits, SourceSettings};
+pub use limits::{SourceLimits, SourceSettings};
 pub use local::render_local;
 pub use network::{Lend, Network};
 pub use oci::{ArtifactSettings, is_artifact};
@@ -73,5 +73,5 @@ pub use process::tools::{BuildOptions, Programs};
 pub use render::kind::{EnabledTypes, SourceType, explicit_type};
 pub use render::manifest::{Manifest, RenderError};
 pub use render::render_for::{ClusterFacts, RenderFor};
-pub use render::source::{RenderOptions, Rendered, directory_options, render};
+pub use render::source::{RenderOptions, RenderedSource, directory_options, render};
 pub use repositories::Repositories;

@@ -17,7 +17,7 @@ use crate::render::build_environment::BuildEnvironment;
 use crate::render::given::{Given, Variable};
 use crate::render::manifest::{RenderError, Sink, lfs_pointer};
 use wavegate_api::read_leniently;
-use wavegate_sandbox::{Failure, Limits, Pool, Program};
+use wavegate_sandbox::{EvalError, EvalLimits, Program, WorkerPool};
 
 /// Longest evaluation of one file.
 const FILE_TIME: Duration = Duration::from_secs(10);
@@ -247,24 +247,24 @@ impl<'a> Evaluator<'a> {
             "extVars": self.options.ext_vars,
             "tlas": self.options.tlas,
         });
-        let limits = Limits { time: left.min(FILE_TIME), memory: MEMORY, output: self.output };
+        let limits = EvalLimits { time: left.min(FILE_TIME), memory: MEMORY, output: self.output };
         let caller = &self.options.application;
         let answer = pool().evaluate_blocking(Program::Jsonnet, caller, &request, limits);
         answer.map_err(|failure| match failure {
-            Failure::Refused(reason) => failed(reason),
-            Failure::TimedOut(limit) => failed(format!(
+            EvalError::Refused(reason) => failed(reason),
+            EvalError::TimedOut(limit) => failed(format!(
                 "the evaluation took longer than {} s and was stopped",
                 limit.as_secs_f64()
             )),
-            Failure::Died(reason) => failed(format!(
+            EvalError::Died(reason) => failed(format!(
                 "the evaluation was stopped: it needs more than {} MiB of memory, or is nested \
                  too deeply ({reason})",
                 MEMORY >> 20
             )),
-            Failure::TooLarge(limit) => {
+            EvalError::TooLarge(limit) => {
                 failed(format!("the result, or what it imports, has more than {limit} bytes"))
             }
-            Failure::Unavailable(reason) => {
+            EvalError::Unavailable(reason) => {
                 RenderError::read(file, format!("no process for the evaluation: {reason}"))
             }
         })
@@ -428,8 +428,8 @@ pub fn evaluate_local(file: &Path) -> Result<Vec<Value>, RenderError> {
     Ok(sink.manifests.into_iter().map(|manifest| manifest.object).collect())
 }
 /// The pool of workers; in tests, with this program as their program.
-fn pool() -> &'static Pool {
+fn pool() -> &'static WorkerPool {
     #[cfg(test)]
     wavegate_sandbox::start_workers_by_test("tests::serve_as_a_worker");
-    Pool::shared()
+    WorkerPool::shared()
 }

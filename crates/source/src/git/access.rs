@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 
 /// Which repositories an Application may use for the dependencies of its charts and for its
 /// submodules, and how to log in.
@@ -12,5 +12,5 @@ pub trait RepositoryAccess: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Why the Application may not use it.
-    fn credentials(&self, url: &str) -> Result<Option<Credentials>, String>;
+    fn credentials(&self, url: &str) -> Result<Option<RepoCredentials>, String>;
 }

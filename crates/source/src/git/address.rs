@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
-use crate::http::credentials::Credentials;
+use crate::error::SourceError;
+use crate::http::credentials::RepoCredentials;
 use wavegate_api::repository::RepositoryUrl;
 
 /// Longest accepted URL, in bytes.
@@ -62,13 +62,15 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`] and [`Error::LocalNotAllowed`]; both permanent.
-    pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, Error> {
+    /// [`SourceError::InvalidUrl`] and [`SourceError::LocalNotAllowed`]; both permanent.
+    pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, SourceError> {
         // Redacts everything that is reported about the URL from here on.
         wavegate_net::redact::know_url(repo_url);
         let shown = printable(&wavegate_net::redact::url(repo_url));
-        let invalid =
-            |reason: &str| Error::InvalidUrl { repo: shown.clone(), reason: reason.to_owned() };
+        let invalid = |reason: &str| SourceError::InvalidUrl {
+            repo: shown.clone(),
+            reason: reason.to_owned(),
+        };
         if repo_url.is_empty() {
             return Err(invalid("the URL is empty"));
         }
@@ -83,7 +85,7 @@ impl Address {
         }
         if let Some(path) = local_path(repo_url) {
             if !allow.local {
-                return Err(Error::LocalNotAllowed { repo: shown });
+                return Err(SourceError::LocalNotAllowed { repo: shown });
             }
             let path = PathBuf::from(path);
             let plain = path.components().all(|part| {
@@ -121,8 +123,8 @@ impl Address {
         rest: &str,
         shown: String,
         allow: Allow,
-        invalid: &dyn Fn(&str) -> Error,
-    ) -> Result<Self, Error> {
+        invalid: &dyn Fn(&str) -> SourceError,
+    ) -> Result<Self, SourceError> {
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "https" => "https",
             "http" if allow.http => "http",
@@ -190,7 +192,11 @@ impl Address {
     }
 
     /// The `user@host:path` form of ssh.
-    fn scp_form(text: &str, shown: String, invalid: &dyn Fn(&str) -> Error) -> Result<Self, Error> {
+    fn scp_form(
+        text: &str,
+        shown: String,
+        invalid: &dyn Fn(&str) -> SourceError,
+    ) -> Result<Self, SourceError> {
         let Some((front, path)) = text.split_once(':') else {
             return Err(invalid("write an https or ssh URL, such as https://host/team/repo"));
         };
@@ -209,7 +215,7 @@ impl Address {
     }
 
     /// User name and password for https: those of the URL, completed from `credentials`.
-    pub(crate) fn login<'a>(&'a self, credentials: &'a Credentials) -> (&'a str, &'a str) {
+    pub(crate) fn login<'a>(&'a self, credentials: &'a RepoCredentials) -> (&'a str, &'a str) {
         match &self.embedded {
             Some((name, password)) if password.is_empty() => (name, &credentials.password),
             Some((name, password)) => (name, password),
@@ -241,7 +247,7 @@ fn normal_authority(scheme: &str, host: &str) -> String {
     if port.is_empty() { host } else { format!("{host}:{port}") }
 }
 
-fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> {
+fn check_host(host: &str, invalid: &dyn Fn(&str) -> SourceError) -> Result<(), SourceError> {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
         _ => (host, "0"),

@@ -10,16 +10,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, redact};
 use crate::git::login::Login;
 use crate::git::requests::GitRequests;
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use crate::http::tokens::Tokens;
-use crate::limits::{Limits, SourceSettings};
+use crate::limits::{SourceLimits, SourceSettings};
 use crate::process::run::{Failure, Output, Run};
 use wavegate_api::repository::RepositoryUrl;
-use wavegate_sandbox::{self as confined, Policy};
+use wavegate_sandbox::{self as confined, SandboxPolicy};
 
 /// Configuration of every call; overrides that of a repository.
 const CONFIG: [&str; 17] = [
@@ -71,7 +71,7 @@ pub(crate) struct Call<'a> {
     /// Address of the repository.
     pub address: &'a Address,
     /// Credentials, when the call contacts a server.
-    pub credentials: Option<&'a Credentials>,
+    pub credentials: Option<&'a RepoCredentials>,
     /// Directory of the cached repository; `None` when not needed.
     pub git_dir: Option<&'a Path>,
     /// Arguments after the configuration.
@@ -90,9 +90,9 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
     pub git: &'a Git,
-    pub limits: &'a Limits,
+    pub limits: &'a SourceLimits,
     pub address: &'a Address,
-    pub credentials: Option<&'a Credentials>,
+    pub credentials: Option<&'a RepoCredentials>,
 }
 
 impl Git {
@@ -112,8 +112,8 @@ impl Git {
     ///
     /// # Errors
     ///
-    /// All of [`Error`]; errors about a revision have an empty revision, which the caller sets.
-    pub(crate) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
+    /// All of [`SourceError`]; errors about a revision have an empty revision, which the caller sets.
+    pub(crate) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, SourceError> {
         // Only these ask a server.
         let kind = match call.what {
             "git ls-remote" => "ls-remote",
@@ -126,7 +126,7 @@ impl Git {
         answer
     }
 
-    async fn run_uncounted(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
+    async fn run_uncounted(&self, call: Call<'_>) -> Result<Vec<u8>, SourceError> {
         let exchanged = match call.credentials {
             None => None,
             Some(given) => self.tokens.exchanged(call.address, given, &self.settings).await?,
@@ -147,7 +147,7 @@ impl Git {
         }
         let error = failed(call.what, call.address, &output, detail);
         if let Some(given) = call.credentials
-            && let Error::Refused { .. } | Error::MissingRepository { .. } = &error
+            && let SourceError::Refused { .. } | SourceError::MissingRepository { .. } = &error
         {
             // It may have been revoked.
             self.tokens.forget(call.address, given).await;
@@ -175,7 +175,7 @@ impl Git {
         &self,
         call: Call<'_>,
         key_ring: &Path,
-    ) -> Result<Output, Error> {
+    ) -> Result<Output, SourceError> {
         let mut run = self.start(&call, Vec::new());
         run.env.push(("GNUPGHOME".into(), key_ring.into()));
         run.policy.network = false;
@@ -192,7 +192,7 @@ impl Git {
         address: &Address,
         key_ring: &Path,
         args: Vec<OsString>,
-    ) -> Result<Output, Error> {
+    ) -> Result<Output, SourceError> {
         let (what, program) = ("gpg", self.settings.gpg.as_path());
         let call = Call {
             what,
@@ -209,7 +209,7 @@ impl Git {
         run.env.push(("GNUPGHOME".into(), key_ring.into()));
         run.policy.network = false;
         run.wait().await.map_err(|failure| match failure {
-            Failure::Start(error) => Error::MissingProgram {
+            Failure::Start(error) => SourceError::MissingProgram {
                 repo: address.shown.clone(),
                 program: program.display().to_string(),
                 detail: format!("{error}; it verifies the signatures that the project demands"),
@@ -248,19 +248,21 @@ impl Git {
     }
 
     /// The error of a program that did not exit by itself.
-    fn stopped(&self, call: &Call<'_>, failure: Failure) -> Error {
+    fn stopped(&self, call: &Call<'_>, failure: Failure) -> SourceError {
         let limits = &self.settings.limits;
         let repo = || call.address.shown.clone();
         match failure {
-            Failure::Start(error) => Error::MissingProgram {
+            Failure::Start(error) => SourceError::MissingProgram {
                 repo: repo(),
                 program: self.settings.program.display().to_string(),
                 detail: error.to_string(),
             },
-            Failure::TimedOut => {
-                Error::TimedOut { repo: repo(), what: call.what.into(), limit: limits.timeout }
-            }
-            Failure::OutputLimit => Error::too_large(
+            Failure::TimedOut => SourceError::TimedOut {
+                repo: repo(),
+                what: call.what.into(),
+                limit: limits.timeout,
+            },
+            Failure::OutputLimit => SourceError::too_large(
                 repo(),
                 format!("the output of {}", call.what),
                 format!("{} bytes", call.stdout_limit),
@@ -270,17 +272,17 @@ impl Git {
             }
             Failure::DiskLimit => too_large(call.address, "the checkout", limits.fetch_bytes),
             Failure::CpuLimit => {
-                Error::git(repo(), call.what, "stopped, since it used too much CPU time")
+                SourceError::git(repo(), call.what, "stopped, since it used too much CPU time")
             }
-            Failure::Read(error) => Error::git(repo(), call.what, error),
+            Failure::Read(error) => SourceError::git(repo(), call.what, error),
         }
     }
 
     /// Reads everywhere but credentials of this process: certificates, keys of hosts, and
     /// local repositories may be in any folder. Writes only below the cache.
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> SandboxPolicy {
         let limits = &self.settings.limits;
-        Policy {
+        SandboxPolicy {
             // The cache may be below what is left out.
             read: confined::machine().into_iter().chain([self.root.clone()]).collect(),
             write: vec![self.root.clone()],
@@ -328,8 +330,8 @@ impl Git {
 }
 
 /// The error of a size limit, with a remedy.
-pub(crate) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
-    Error::too_large(
+pub(crate) fn too_large(address: &Address, what: &str, limit: u64) -> SourceError {
+    SourceError::too_large(
         &address.shown,
         what,
         format!("{} MiB; use a smaller repository or raise the limit", limit >> 20),
@@ -382,12 +384,12 @@ fn advice(stderr: &str, address: &Address) -> Option<String> {
 
 /// Determines the error from the output of `git`, most specific first: its exit code
 /// says nothing about the cause.
-fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
+fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> SourceError {
     let repo = address.shown.clone();
     let said = output.stderr.to_ascii_lowercase();
     let any = |needles: &[&str]| needles.iter().any(|needle| said.contains(needle));
     if any(&["couldn't find remote ref", "not our ref", "unadvertised object", "no such ref"]) {
-        return Error::missing_revision(repo, String::new(), detail);
+        return SourceError::missing_revision(repo, String::new(), detail);
     }
     if any(&[
         "authentication failed",
@@ -409,7 +411,7 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "too many authentication failures",
         "load key ",
     ]) {
-        return Error::refused(repo, detail);
+        return SourceError::refused(repo, detail);
     }
     if any(&[
         "could not resolve host",
@@ -428,21 +430,21 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "returned error: 429",
     ]) && !any(&["not found", "does not exist", "does not appear to be a git"])
     {
-        return Error::unreachable(repo, detail);
+        return SourceError::unreachable(repo, detail);
     }
     if any(&["not found", "does not exist", "does not appear to be a git", "not a git repository"])
     {
-        return Error::missing_repository(repo, detail);
+        return SourceError::missing_repository(repo, detail);
     }
-    Error::git(repo, what, detail)
+    SourceError::git(repo, what, detail)
 }
 
 /// Output of `git` as a single truncated line without secrets.
-fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>) -> String {
+fn detail_of(stderr: &str, address: &Address, credentials: Option<&RepoCredentials>) -> String {
     // The whole output first: it may contain anything.
     let mut text = stderr.replace(&address.url, &address.shown);
     let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
-    let given = credentials.into_iter().flat_map(Credentials::secrets);
+    let given = credentials.into_iter().flat_map(RepoCredentials::secrets);
     for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::directory::source_directory::SourceDirectory;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::command::{Call, Remote, too_large};
 use crate::process::run::disk_use;
 
@@ -35,15 +35,15 @@ struct Pointer {
 ///
 /// # Errors
 ///
-/// All of [`Error`]; without the program, [`Error::MissingProgram`].
+/// All of [`SourceError`]; without the program, [`SourceError::MissingProgram`].
 pub(crate) async fn fill(
     remote: Remote<'_>,
     git_dir: &Path,
     commit: &str,
     checkout: &Path,
-) -> Result<(), Error> {
+) -> Result<(), SourceError> {
     let repo = || remote.address.shown.clone();
-    let failed = |detail: String| Error::git(repo(), "git lfs fetch", detail);
+    let failed = |detail: String| SourceError::git(repo(), "git lfs fetch", detail);
     let root = checkout.to_owned();
     let found = tokio::task::spawn_blocking(move || (pointers(&root), names_a_server(&root)));
     let (pointers, names_a_server) = found.await.map_err(|error| failed(error.to_string()))?;
@@ -56,7 +56,7 @@ pub(crate) async fn fill(
             "{CONFIG} names a server of Git LFS, and only that of the repository itself is used; \
              remove the URL from the file, or enableLfs from the Secret"
         );
-        return Err(Error::refused(repo(), detail));
+        return Err(SourceError::refused(repo(), detail));
     }
     let limit = remote.limits.fetch_bytes;
     let bytes = pointers.iter().fold(0_u64, |sum, pointer| sum.saturating_add(pointer.size));
@@ -89,8 +89,8 @@ pub(crate) async fn fill(
         proactive: true,
     };
     remote.git.run(call).await.map_err(|error| match error {
-        Error::Git { detail, .. } if detail.contains("'lfs' is not a git command") => {
-            Error::MissingProgram {
+        SourceError::Git { detail, .. } if detail.contains("'lfs' is not a git command") => {
+            SourceError::MissingProgram {
                 repo: repo(),
                 program: "git-lfs".into(),
                 detail: "it is not installed, and enableLfs is set in the Secret".into(),

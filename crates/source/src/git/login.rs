@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 
 /// Environment that refers to private files, and the files.
 pub(crate) struct Login {
@@ -39,24 +39,23 @@ impl Login {
     ///
     /// # Errors
     ///
-    /// [`Error::Cache`], and [`Error::Refused`] for a proxy that cannot be used.
+    /// [`SourceError::Cache`], and [`SourceError::Refused`] for a proxy that cannot be used.
     pub(crate) fn write(
         secrets: &Path,
         address: &Address,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         proactive: bool,
-    ) -> Result<Self, Error> {
-        let none = Credentials::default();
+    ) -> Result<Self, SourceError> {
+        let none = RepoCredentials::default();
         let credentials = credentials.unwrap_or(&none);
         let proxy = match address.transport {
-            Transport::Ssh => {
-                socks(&credentials.proxy).map_err(|why| Error::refused(&address.shown, why))?
-            }
+            Transport::Ssh => socks(&credentials.proxy)
+                .map_err(|why| SourceError::refused(&address.shown, why))?,
             Transport::Http { .. } | Transport::Local(_) => None,
         };
         let written = write_all(secrets, address, credentials, proactive, proxy);
         let (env, directory) = written.map_err(|error| {
-            Error::cache(&address.shown, "write the credentials files for git", error.kind())
+            SourceError::cache(&address.shown, "write the credentials files for git", error.kind())
         })?;
         Ok(Self { env, _directory: directory })
     }
@@ -67,7 +66,7 @@ type Written = (Vec<(OsString, OsString)>, Option<tempfile::TempDir>);
 fn write_all(
     secrets: &Path,
     address: &Address,
-    credentials: &Credentials,
+    credentials: &RepoCredentials,
     proactive: bool,
     proxy: Option<Socks>,
 ) -> std::io::Result<Written> {
@@ -226,7 +225,7 @@ fn socks(proxy: &str) -> Result<Option<Socks>, &'static str> {
 /// The ssh command line: only the given key, no user configuration, no agent, and strict
 /// host key checking.
 fn ssh_command(
-    credentials: &Credentials,
+    credentials: &RepoCredentials,
     proxy: Option<&Socks>,
     file: &dyn Fn(&str, &str, u32) -> std::io::Result<PathBuf>,
 ) -> std::io::Result<String> {

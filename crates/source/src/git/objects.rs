@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cache::OwnedDirectory;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::command::{Call, Remote, too_large};
 use crate::git::gitmodules::{Submodule, urls};
 use crate::git::lfs;
@@ -81,7 +81,7 @@ impl Objects {
         &mut self,
         remote: Remote<'_>,
         revision: &Revision,
-    ) -> Result<String, Error> {
+    ) -> Result<String, SourceError> {
         let format = if revision.sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
         if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
             self.recreate(remote, format).await?;
@@ -94,7 +94,7 @@ impl Objects {
         match outcome {
             // Existing data may be invalid, or too large together with the new data:
             // retry once with an empty repository.
-            Err(Error::TooLarge { .. } | Error::Git { .. }) if !fresh => {
+            Err(SourceError::TooLarge { .. } | SourceError::Git { .. }) if !fresh => {
                 self.recreate(remote, format).await?;
                 self.fetch_missing(remote, revision).await
             }
@@ -106,27 +106,28 @@ impl Objects {
         &mut self,
         remote: Remote<'_>,
         revision: &Revision,
-    ) -> Result<String, Error> {
+    ) -> Result<String, SourceError> {
         self.dirty = true;
         self.fetches += 1;
         let sha = &revision.sha;
         let refspec = format!("+{sha}:refs/wavegate/{sha}");
         let mut outcome = self.git_fetch(remote, "--depth=1", &[refspec]).await;
-        if let Err(Error::MissingRevision { detail, .. }) = &outcome
+        if let Err(SourceError::MissingRevision { detail, .. }) = &outcome
             && detail.contains("unadvertised")
         {
             outcome = self.fetch_by_name(remote, revision).await;
         }
-        if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+        if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
             // `git` exited by itself, so no file is partially written.
             self.dirty = false;
         }
         self.bytes = disk_use(self.directory.path()).await;
-        let missing =
-            |detail: String| Error::missing_revision(&remote.address.shown, sha.clone(), detail);
+        let missing = |detail: String| {
+            SourceError::missing_revision(&remote.address.shown, sha.clone(), detail)
+        };
         match outcome {
             Ok(()) => {}
-            Err(Error::MissingRevision { detail, .. }) => {
+            Err(SourceError::MissingRevision { detail, .. }) => {
                 return Err(missing(format!(
                     "{detail}; push the commit, or use an existing revision"
                 )));
@@ -141,7 +142,7 @@ impl Objects {
         }
         found.map_err(|error| match error {
             // `git` exited with an error.
-            Error::Git { .. } => missing(format!(
+            SourceError::Git { .. } => missing(format!(
                 "the server gives out no commit by its hash, and it is not among the last \
                  {} of a branch or tag; name a branch or tag instead",
                 FALLBACK_DEPTH.trim_start_matches("--depth=")
@@ -156,13 +157,13 @@ impl Objects {
         remote: Remote<'_>,
         Tag { name, object }: &Tag,
         commit: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         if self.peeled(remote, object, "tag").await.is_err() {
             self.dirty = true;
             self.fetches += 1;
             let refspec = format!("+{name}:refs/wavegate/{object}");
             let outcome = self.git_fetch(remote, "--depth=1", &[refspec]).await;
-            if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+            if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
                 self.dirty = false;
             }
             self.bytes = disk_use(self.directory.path()).await;
@@ -173,7 +174,7 @@ impl Objects {
         if is_tag && is_of_commit {
             return Ok(());
         }
-        Err(Error::git(
+        Err(SourceError::git(
             &remote.address.shown,
             "reading a tag",
             format!("{name} has moved since it was resolved"),
@@ -186,7 +187,11 @@ impl Objects {
     }
 
     /// For servers that serve listed references only.
-    async fn fetch_by_name(&self, remote: Remote<'_>, revision: &Revision) -> Result<(), Error> {
+    async fn fetch_by_name(
+        &self,
+        remote: Remote<'_>,
+        revision: &Revision,
+    ) -> Result<(), SourceError> {
         if let Some(name) = &revision.reference {
             let refspec = format!("+{name}:refs/wavegate/{}", revision.sha);
             self.git_fetch(remote, "--depth=1", &[refspec]).await?;
@@ -203,7 +208,7 @@ impl Objects {
         remote: Remote<'_>,
         depth: &str,
         refspecs: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let fixed = [
             "fetch",
             "--quiet",
@@ -225,10 +230,10 @@ impl Objects {
         remote.git.run(call).await.map(drop)
     }
 
-    async fn recreate(&mut self, remote: Remote<'_>, format: Format) -> Result<(), Error> {
+    async fn recreate(&mut self, remote: Remote<'_>, format: Format) -> Result<(), SourceError> {
         self.dirty = true;
         let failed = |error: std::io::Error| {
-            Error::cache(&remote.address.shown, "create the repository cache", error.kind())
+            SourceError::cache(&remote.address.shown, "create the repository cache", error.kind())
         };
         match tokio::fs::remove_dir_all(self.directory.path()).await {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -256,11 +261,16 @@ impl Objects {
     }
 
     /// The full hash of a commit, from a hash that may be abbreviated.
-    async fn commit(&self, remote: Remote<'_>, hash: &str) -> Result<String, Error> {
+    async fn commit(&self, remote: Remote<'_>, hash: &str) -> Result<String, SourceError> {
         self.peeled(remote, hash, "commit").await
     }
 
-    async fn peeled(&self, remote: Remote<'_>, hash: &str, kind: &str) -> Result<String, Error> {
+    async fn peeled(
+        &self,
+        remote: Remote<'_>,
+        hash: &str,
+        kind: &str,
+    ) -> Result<String, SourceError> {
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsString::from);
         let mut args = Vec::from(args);
         args.push(format!("{hash}^{{{kind}}}").into());
@@ -269,7 +279,7 @@ impl Objects {
         if is_full_hash(&commit) {
             return Ok(commit);
         }
-        Err(Error::git(
+        Err(SourceError::git(
             &remote.address.shown,
             "git rev-parse",
             format!("the output is not the hash of a {kind}"),
@@ -286,7 +296,7 @@ impl Objects {
         remote: Remote<'_>,
         commit: &str,
         target: &Path,
-    ) -> Result<(u64, Vec<Submodule>), Error> {
+    ) -> Result<(u64, Vec<Submodule>), SourceError> {
         let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit].map(OsString::from);
         let call =
             Call { stdout_limit: LISTING_LIMIT, ..self.call(remote, "git ls-tree", args.into()) };
@@ -296,14 +306,14 @@ impl Objects {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
         }
         if files > remote.limits.checkout_files {
-            return Err(Error::too_large(
+            return Err(SourceError::too_large(
                 &remote.address.shown,
                 "the checkout",
                 format!("{} files and directories", remote.limits.checkout_files),
             ));
         }
         tokio::fs::create_dir(target).await.map_err(|error| {
-            Error::cache(&remote.address.shown, "create the checkout directory", error.kind())
+            SourceError::cache(&remote.address.shown, "create the checkout directory", error.kind())
         })?;
         // A separate index: exports share no state.
         let index = target.with_extension("index");
@@ -352,14 +362,14 @@ impl Objects {
         &self,
         remote: Remote<'_>,
         commit: &str,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    ) -> Result<BTreeMap<String, String>, SourceError> {
         let blob = format!("--blob={commit}:{SUBMODULES}");
         let args = ["config", &blob, "--no-includes", "--null", "--list"].map(OsString::from);
         let read = remote.git.run(self.call(remote, "git config", args.into())).await;
         match read {
             Ok(listing) => Ok(urls(&listing)),
             // It is no configuration. Whoever needs one of the submodules is refused.
-            Err(Error::Git { .. }) => Ok(BTreeMap::new()),
+            Err(SourceError::Git { .. }) => Ok(BTreeMap::new()),
             Err(error) => Err(error),
         }
     }

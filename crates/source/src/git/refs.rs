@@ -15,7 +15,7 @@ pub(crate) struct Refs(BTreeMap<String, String>, BTreeMap<String, String>);
 
 /// A target to resolve in a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Target<'a> {
+pub struct RevisionTarget<'a> {
     /// `targetRevision` (SE-032): a branch, a tag, a full reference name, a
     /// commit or a version range over tags; empty means `HEAD`.
     pub revision: &'a str,
@@ -24,7 +24,7 @@ pub struct Target<'a> {
     pub tag_prefix: &'a str,
 }
 
-impl<'a> From<&'a str> for Target<'a> {
+impl<'a> From<&'a str> for RevisionTarget<'a> {
     fn from(revision: &'a str) -> Self {
         Self { revision, tag_prefix: "" }
     }
@@ -101,9 +101,9 @@ impl Refs {
         self.1.get(name).map(String::as_str)
     }
 
-    /// Resolves a target by the rules of [`Target`]. A branch takes precedence over a tag
+    /// Resolves a target by the rules of [`RevisionTarget`]. A branch takes precedence over a tag
     /// of the same name, a range that matches a tag over both.
-    pub(crate) fn find(&self, target: &Target<'_>) -> Found {
+    pub(crate) fn find(&self, target: &RevisionTarget<'_>) -> Found {
         let wanted = if target.revision.is_empty() { "HEAD" } else { target.revision };
         if let Some(found) = self.newest_tag(wanted, target.tag_prefix) {
             return Found::One(found);

@@ -21,16 +21,16 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::answer::{Answer, Failures, Freshness};
 use crate::cache::Cache;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
 use crate::git::checkout::{Checkout, CheckoutCache, CheckoutKey};
 use crate::git::command::{Call, Git, Remote};
 use crate::git::objects::{Objects, Tag};
-use crate::git::refs::{Found, Refs, Revision, Target, is_full_hash, is_short_hash};
-use crate::git::signatures::{Refused, Signatures, Signed};
+use crate::git::refs::{Found, Refs, Revision, RevisionTarget, is_full_hash, is_short_hash};
+use crate::git::signatures::{RefusedCommits, Signatures, Signed};
 use crate::helm::charts::Charts;
 use crate::hosts::{Availability, Hosts};
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use crate::limits::SourceSettings;
 use crate::network::Shared;
 use crate::oci::Artifacts;
@@ -127,10 +127,10 @@ impl GitRepositories {
     pub(crate) async fn resolve(
         &self,
         repo_url: &str,
-        target: &Target<'_>,
-        credentials: Option<&Credentials>,
+        target: &RevisionTarget<'_>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         let address = self.address(repo_url, credentials)?;
         check_revision(&address, target.revision)?;
         check_revision(&address, target.tag_prefix)?;
@@ -144,7 +144,7 @@ impl GitRepositories {
         let repository = self.repository(&address, credentials);
         let refs = self.refs(&repository, &address, credentials, freshness).await?;
         let missing =
-            |detail: &str| Error::missing_revision(&address.shown, target.revision, detail);
+            |detail: &str| SourceError::missing_revision(&address.shown, target.revision, detail);
         match refs.find(target) {
             Found::One(revision) => Ok(revision),
             Found::Nothing if matches!(target.revision, "" | "HEAD") => Err(missing(
@@ -174,12 +174,12 @@ impl GitRepositories {
         &self,
         repo_url: &str,
         revision: &Revision,
-        credentials: Option<&Credentials>,
-    ) -> Result<Arc<Checkout>, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Arc<Checkout>, SourceError> {
         let arrived = Instant::now();
         let address = self.address(repo_url, credentials)?;
         if !is_full_hash(&revision.sha) {
-            return Err(Error::InvalidRevision {
+            return Err(SourceError::InvalidRevision {
                 repo: address.shown,
                 revision: revision.sha.clone(),
                 reason: "a checkout requires a full commit hash".into(),
@@ -219,15 +219,15 @@ impl GitRepositories {
         &self,
         signed: &Signed<'_>,
         keys: &BTreeMap<String, String>,
-        credentials: Option<&Credentials>,
-    ) -> Result<Signature, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Signature, SourceError> {
         let address = self.address(signed.repo_url, credentials)?;
         if self.directory(&address).is_some() {
             return Ok(Signature::none());
         }
         let revision = Revision::pinned(signed.commit);
         if !is_full_hash(&revision.sha) {
-            return Err(Error::InvalidRevision {
+            return Err(SourceError::InvalidRevision {
                 repo: address.shown,
                 revision: revision.sha,
                 reason: "a signature is checked of a full commit hash".into(),
@@ -262,16 +262,16 @@ impl GitRepositories {
         &self,
         repository: &Repository,
         address: &Address,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         signed: &Signed<'_>,
         revision: &Revision,
-    ) -> Result<Option<Tag>, Error> {
+    ) -> Result<Option<Tag>, SourceError> {
         for name in signed.revisions.iter().filter(|name| !is_full_hash(name)) {
             check_revision(address, name)?;
             // The listing that the commit was found in, or a newer one.
             let fresh = Freshness(std::time::Duration::MAX);
             let refs = self.refs(repository, address, credentials, fresh).await?;
-            let target = Target { revision: name, tag_prefix: signed.tag_prefix };
+            let target = RevisionTarget { revision: name, tag_prefix: signed.tag_prefix };
             let Found::One(found) = refs.find(&target) else { continue };
             if found.sha != revision.sha {
                 continue;
@@ -300,8 +300,8 @@ impl GitRepositories {
         repository: &Repository,
         objects: &mut Objects,
         revision: &Revision,
-        credentials: Option<&Credentials>,
-    ) -> Result<Checkout, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Checkout, SourceError> {
         let _turn = self.hosts.acquire(address, &repository.availability).await?;
         // OwnedDirectory when an operation below fails or is dropped.
         let target = self.cache.unused("checkout");
@@ -309,7 +309,7 @@ impl GitRepositories {
         if let Some(directory) = self.directory(address) {
             let taken = self.snapshot(address, directory.to_owned(), Some(target.path())).await?;
             if taken.hash != revision.sha {
-                return Err(Error::missing_revision(
+                return Err(SourceError::missing_revision(
                     repo,
                     sha,
                     "the directory has changed since it was resolved; resolve it again",
@@ -331,9 +331,9 @@ impl GitRepositories {
         &self,
         repository: &Repository,
         address: &Address,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Arc<Refs>, Error> {
+    ) -> Result<Arc<Refs>, SourceError> {
         let arrived = Instant::now();
         let mut kept = repository.refs.lock().await;
         if let Some(answer) = &*kept
@@ -369,7 +369,7 @@ impl GitRepositories {
         address: &Address,
         directory: std::path::PathBuf,
         copy_to: Option<&Path>,
-    ) -> Result<snapshot::DirectoryContent, Error> {
+    ) -> Result<snapshot::DirectoryContent, SourceError> {
         let copy_to = copy_to.map(Path::to_owned);
         let (bytes, files) =
             (self.settings.limits.fetch_bytes, self.settings.limits.checkout_files);
@@ -380,30 +380,35 @@ impl GitRepositories {
             snapshot::take(&directory, copy_to.as_deref(), bytes, files)
         };
         let repo = address.shown.clone();
-        let failed = |detail: String| Error::cache(repo.clone(), "read the directory", detail);
+        let failed =
+            |detail: String| SourceError::cache(repo.clone(), "read the directory", detail);
         let taken = tokio::task::spawn_blocking(work).await;
         taken.map_err(|error| failed(error.to_string()))?.map_err(|failure| match failure {
             snapshot::Failure::Missing => {
-                Error::missing_repository(repo.clone(), "the directory does not exist")
+                SourceError::missing_repository(repo.clone(), "the directory does not exist")
             }
             snapshot::Failure::TooLarge(limit) => {
-                Error::too_large(repo.clone(), "the directory", limit)
+                SourceError::too_large(repo.clone(), "the directory", limit)
             }
             snapshot::Failure::Io(error) => failed(error.to_string()),
         })
     }
 
-    fn address(&self, repo_url: &str, credentials: Option<&Credentials>) -> Result<Address, Error> {
+    fn address(
+        &self,
+        repo_url: &str,
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Address, SourceError> {
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
             let detail =
                 "username, password, bearerToken, proxy and noProxy must be a single line each";
-            return Err(Error::refused(address.shown, detail));
+            return Err(SourceError::refused(address.shown, detail));
         }
         if let Some(detail) =
             credentials.map(|own| own.refusal.clone()).filter(|why| !why.is_empty())
         {
-            return Err(Error::refused(address.shown, detail));
+            return Err(SourceError::refused(address.shown, detail));
         }
         Ok(address)
     }
@@ -411,13 +416,17 @@ impl GitRepositories {
     fn remote<'a>(
         &'a self,
         address: &'a Address,
-        credentials: Option<&'a Credentials>,
+        credentials: Option<&'a RepoCredentials>,
     ) -> Remote<'a> {
         Remote { git: &self.git, limits: &self.settings.limits, address, credentials }
     }
 
     /// The entry of a repository; evicts the least recently used ones.
-    fn repository(&self, address: &Address, credentials: Option<&Credentials>) -> Arc<Repository> {
+    fn repository(
+        &self,
+        address: &Address,
+        credentials: Option<&RepoCredentials>,
+    ) -> Arc<Repository> {
         let id = identity(address, credentials);
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut known = self.known.lock();
@@ -454,7 +463,7 @@ impl GitRepositories {
 }
 
 /// Identity of a repository as seen with certain credentials.
-pub(crate) fn identity(address: &Address, credentials: Option<&Credentials>) -> String {
+pub(crate) fn identity(address: &Address, credentials: Option<&RepoCredentials>) -> String {
     let mut hash = Sha256::new();
     hash.update(&address.url);
     let local = matches!(address.transport, Transport::Local(_));
@@ -463,12 +472,12 @@ pub(crate) fn identity(address: &Address, credentials: Option<&Credentials>) -> 
         let (username, password) = address.login(&given);
         let (username, password) = (username.to_owned(), password.to_owned());
         hash.update([0]);
-        hash.update(Credentials { username, password, ..given }.fingerprint());
+        hash.update(RepoCredentials { username, password, ..given }.fingerprint());
     }
     HEXLOWER.encode(&hash.finalize())
 }
 
-fn check_revision(address: &Address, revision: &str) -> Result<(), Error> {
+fn check_revision(address: &Address, revision: &str) -> Result<(), SourceError> {
     let reason = if revision.len() > MAX_REVISION {
         "longer than 256 bytes"
     } else if revision.starts_with('-') {
@@ -480,5 +489,5 @@ fn check_revision(address: &Address, revision: &str) -> Result<(), Error> {
     };
     let revision = revision.chars().take(64).map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let (repo, revision) = (address.shown.clone(), revision.collect());
-    Err(Error::InvalidRevision { repo, revision, reason: reason.into() })
+    Err(SourceError::InvalidRevision { repo, revision, reason: reason.into() })
 }

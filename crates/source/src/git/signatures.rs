@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::cache::{Cache, OwnedDirectory};
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::Address;
 use crate::git::command::{Call, Git};
 use crate::git::objects::{Objects, Tag};
@@ -85,14 +85,14 @@ pub(crate) struct KeyRing {
 pub(crate) type Checked = (String, String, [u8; 32]);
 
 /// What of a history is not signed as demanded: commits, or a tag under the hash of its commit.
-pub type Refused = Vec<(String, Signature)>;
+pub type RefusedCommits = Vec<(String, Signature)>;
 
 /// The last key ring, and results.
 #[derive(Debug, Default)]
 pub(crate) struct Signatures {
     ring: AsyncMutex<Option<Arc<KeyRing>>>,
     known: Mutex<HashMap<Checked, (Instant, Signature)>>,
-    histories: Mutex<HashMap<Checked, (Instant, Refused)>>,
+    histories: Mutex<HashMap<Checked, (Instant, RefusedCommits)>>,
 }
 
 impl Signatures {
@@ -116,14 +116,14 @@ impl Signatures {
     }
 
     /// What is known of a history.
-    pub(crate) fn known_history(&self, checked: &Checked) -> Option<Refused> {
+    pub(crate) fn known_history(&self, checked: &Checked) -> Option<RefusedCommits> {
         let known = self.histories.lock();
         let (at, refused) = known.get(checked)?;
         (at.elapsed() < KEPT).then(|| refused.clone())
     }
 
     /// Keeps it.
-    pub(crate) fn keep_history(&self, checked: Checked, refused: &Refused) {
+    pub(crate) fn keep_history(&self, checked: Checked, refused: &RefusedCommits) {
         let mut known = self.histories.lock();
         known.retain(|_, (at, _)| at.elapsed() < KEPT);
         if known.len() >= MOST_HISTORIES {
@@ -139,7 +139,7 @@ impl Signatures {
         cache: &Arc<Cache>,
         address: &Address,
         keys: &BTreeMap<String, String>,
-    ) -> Result<Arc<KeyRing>, Error> {
+    ) -> Result<Arc<KeyRing>, SourceError> {
         let digest = digest(keys);
         let mut last = self.ring.lock().await;
         if let Some(ring) = last.as_ref().filter(|ring| ring.digest == digest) {
@@ -158,16 +158,16 @@ impl KeyRing {
         address: &Address,
         keys: &BTreeMap<String, String>,
         digest: [u8; 32],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SourceError> {
         let repo = || address.shown.clone();
         let bytes: usize = keys.values().map(String::len).sum();
         if keys.len() > MOST_KEYS || bytes > MOST_BYTES {
             let limit = format!("{MOST_KEYS} keys and {} MiB", MOST_BYTES >> 20);
-            return Err(Error::too_large(repo(), "the key ring", limit));
+            return Err(SourceError::too_large(repo(), "the key ring", limit));
         }
         let home = cache.unused("gnupg");
         write(home.path(), keys)
-            .map_err(|error| Error::cache(repo(), "write the key ring", error.kind()))?;
+            .map_err(|error| SourceError::cache(repo(), "write the key ring", error.kind()))?;
         // One by one: an entry that is no key leaves the others as they are.
         for (index, id) in keys.keys().enumerate() {
             let file = home.path().join("keys").join(index.to_string());
@@ -190,7 +190,7 @@ impl KeyRing {
         }
         let detail: String = output.stderr.trim().chars().take(300).collect();
         let detail = detail.replace(&cache.path().display().to_string(), "(cache)");
-        Err(Error::git(
+        Err(SourceError::git(
             repo(),
             "gpg",
             format!("{detail}; signatures of commits cannot be verified"),
@@ -223,7 +223,7 @@ impl KeyRing {
         objects: &Objects,
         commit: &str,
         tag: Option<&Tag>,
-    ) -> Result<Signature, Error> {
+    ) -> Result<Signature, SourceError> {
         let (what, command, object) = match tag {
             Some(tag) => ("git verify-tag", "verify-tag", tag.object.as_str()),
             None => ("git verify-commit", "verify-commit", commit),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::access::RepositoryAccess;
 use crate::git::address::Address;
 use crate::git::checkout::{Checkout, CheckoutKey};
@@ -72,13 +72,13 @@ impl GitRepositories {
     ///
     /// # Errors
     ///
-    /// [`Error::Submodule`].
+    /// [`SourceError::Submodule`].
     pub(crate) async fn with_submodules(
         &self,
         repo_url: &str,
         base: Arc<Checkout>,
         access: &dyn RepositoryAccess,
-    ) -> Result<Arc<Checkout>, Error> {
+    ) -> Result<Arc<Checkout>, SourceError> {
         if base.modules().is_empty() {
             return Ok(base);
         }
@@ -86,7 +86,7 @@ impl GitRepositories {
         let repo = base.repo().to_owned();
         let all = self.completed(repo_url, base, access, 0);
         tokio::time::timeout(limit, all).await.unwrap_or_else(|_| {
-            Err(Error::TimedOut { repo, what: "fetching the submodules".into(), limit })
+            Err(SourceError::TimedOut { repo, what: "fetching the submodules".into(), limit })
         })
     }
 
@@ -96,7 +96,7 @@ impl GitRepositories {
         base: Arc<Checkout>,
         access: &'a dyn RepositoryAccess,
         depth: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<Arc<Checkout>, Error>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Checkout>, SourceError>> + Send + 'a>> {
         Box::pin(async move {
             if base.modules().is_empty() {
                 return Ok(base);
@@ -104,7 +104,7 @@ impl GitRepositories {
             let repo = base.repo().to_owned();
             if depth >= MAX_DEPTH || base.modules().len() > MAX_SUBMODULES {
                 let limit = format!("{MAX_SUBMODULES} in a commit, and {MAX_DEPTH} levels");
-                return Err(Error::too_large(repo, "the number of submodules", limit));
+                return Err(SourceError::too_large(repo, "the number of submodules", limit));
             }
             let mut parts: Vec<Part> = Vec::new();
             // What the submodules lack is missing in the whole.
@@ -114,7 +114,7 @@ impl GitRepositories {
             hash.update(base.key());
             for module in base.modules() {
                 let part = self.part(repo_url, module, access, depth).await;
-                let part = part.map_err(|error| Error::Submodule {
+                let part = part.map_err(|error| SourceError::Submodule {
                     repo: repo.clone(),
                     path: module.path.clone(),
                     error: Box::new(error),
@@ -137,12 +137,12 @@ impl GitRepositories {
             if bytes > limits.fetch_bytes {
                 let limit = format!("{} MiB", limits.fetch_bytes >> 20);
                 let what = "the checkout with its submodules";
-                return Err(Error::too_large(repo, what, limit));
+                return Err(SourceError::too_large(repo, what, limit));
             }
             let target = self.cache.unused("checkout");
             let (root, files) = (target.path().to_owned(), limits.checkout_files);
             let failed = |detail: String| {
-                Error::cache(repo.clone(), "put the submodules into the checkout", detail)
+                SourceError::cache(repo.clone(), "put the submodules into the checkout", detail)
             };
             let shared = Arc::clone(&base);
             let put =
@@ -169,8 +169,8 @@ impl GitRepositories {
         module: &Submodule,
         access: &dyn RepositoryAccess,
         depth: usize,
-    ) -> Result<Arc<Checkout>, Error> {
-        let invalid = |reason: String| Error::InvalidUrl {
+    ) -> Result<Arc<Checkout>, SourceError> {
+        let invalid = |reason: String| SourceError::InvalidUrl {
             repo: crate::redact(&module.url).chars().take(200).collect(),
             reason,
         };
@@ -181,10 +181,11 @@ impl GitRepositories {
         };
         // A repository of a server must not choose a folder of this machine.
         if address.local().is_some() && !is_local(repo_url) {
-            return Err(Error::LocalNotAllowed { repo: address.shown });
+            return Err(SourceError::LocalNotAllowed { repo: address.shown });
         }
         let credentials = access.credentials(&url);
-        let credentials = credentials.map_err(|detail| Error::refused(&address.shown, detail))?;
+        let credentials =
+            credentials.map_err(|detail| SourceError::refused(&address.shown, detail))?;
         let revision = Revision::pinned(&module.commit);
         let found = self.checkout(&url, &revision, credentials.as_ref()).await?;
         self.completed(&url, found, access, depth + 1).await

@@ -1,6 +1,6 @@
 //! The address of a chart repository: an https URL with an `index.yaml`, or an OCI registry.
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, Allow, Transport};
 
 /// Where charts come from.
@@ -23,12 +23,14 @@ impl ChartAddress {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`].
-    pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, Error> {
+    /// [`SourceError::InvalidUrl`].
+    pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, SourceError> {
         wavegate_net::redact::know_url(repo_url);
         let shown: String = crate::redact(repo_url).chars().filter(|c| !c.is_control()).collect();
-        let invalid =
-            |reason: &str| Error::InvalidUrl { repo: shown.clone(), reason: reason.to_owned() };
+        let invalid = |reason: &str| SourceError::InvalidUrl {
+            repo: shown.clone(),
+            reason: reason.to_owned(),
+        };
         let (scheme, rest) = repo_url.split_once("://").unwrap_or(("oci", repo_url));
         let odd = |c: char| c.is_control() || c.is_whitespace() || "\"'\\#?,<>{}".contains(c);
         if repo_url.len() > 2048 || rest.is_empty() || rest.starts_with('-') {

@@ -7,13 +7,13 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use crate::answer::Freshness;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::checkout::Checkout;
 use crate::git::refs::Revision;
 use crate::helm::chart_address::{ChartAddress, is_chart_name};
 use crate::helm::client::{HelmClient, Home, Login};
 use crate::hosts::Hosts;
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use crate::limits::SourceSettings;
 use crate::packages::{Packages, Request, Surroundings};
 use crate::process::run::disk_use;
@@ -56,18 +56,18 @@ impl<'a> Wanted<'a> {
     fn new(
         surroundings: &Surroundings<'_>,
         source: &ChartSource<'a>,
-        credentials: Option<&Credentials>,
-    ) -> Result<Self, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Self, SourceError> {
         let address = ChartAddress::parse(source.repo_url, surroundings.settings.allow)?;
         let repo = || address.shown.clone();
         if !is_chart_name(source.chart) || (!address.oci && source.chart.contains('/')) {
             let shown: String = source.chart.chars().take(80).collect();
             let reason = format!("chart {shown:?} is not the name of a chart");
-            return Err(Error::InvalidUrl { repo: repo(), reason });
+            return Err(SourceError::InvalidUrl { repo: repo(), reason });
         }
         let known = source.version;
         if known.is_empty() || known.len() > MAX_VERSION || known.chars().any(char::is_control) {
-            return Err(Error::InvalidRevision {
+            return Err(SourceError::InvalidRevision {
                 repo: repo(),
                 revision: known.chars().filter(|c| !c.is_control()).take(64).collect(),
                 reason: "a chart needs a version, or a range of versions, of at most 256 bytes"
@@ -96,15 +96,15 @@ impl<'a> Wanted<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] for credentials that Helm cannot use.
+/// [`SourceError::Refused`] for credentials that Helm cannot use.
 pub(crate) fn login(
     address: &ChartAddress,
     name: &str,
-    credentials: Option<&Credentials>,
+    credentials: Option<&RepoCredentials>,
     pass_credentials: bool,
-) -> Result<Login, Error> {
+) -> Result<Login, SourceError> {
     let credentials = credentials.cloned().unwrap_or_default();
-    let refused = |detail: &str| Err(Error::refused(&address.shown, detail));
+    let refused = |detail: &str| Err(SourceError::refused(&address.shown, detail));
     if !credentials.refusal.is_empty() {
         return refused(&credentials.refusal);
     }
@@ -133,18 +133,18 @@ impl Charts {
         &self,
         surroundings: &Surroundings<'_>,
         source: &ChartSource<'_>,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         let wanted = Wanted::new(surroundings, source, credentials)?;
         let given = wanted.version;
         let of = |version: &str| Revision { sha: version.to_owned(), reference: None };
         let missing =
-            |detail: String| Error::missing_revision(&wanted.address.shown, given, detail);
+            |detail: String| SourceError::missing_revision(&wanted.address.shown, given, detail);
         let Some(range) = Range::of_chart(given) else {
             return match version(given) {
                 Some(_) => Ok(of(given)),
-                None => Err(Error::InvalidRevision {
+                None => Err(SourceError::InvalidRevision {
                     repo: wanted.address.shown.clone(),
                     revision: given.to_owned(),
                     reason: "is neither a version of a chart nor a range of versions".into(),
@@ -169,7 +169,7 @@ impl Charts {
         surroundings: &Surroundings<'_>,
         wanted: &Wanted<'_>,
         freshness: Freshness,
-    ) -> Result<Arc<Vec<String>>, Error> {
+    ) -> Result<Arc<Vec<String>>, SourceError> {
         // A registry is asked for the newest version of each range.
         let what = if wanted.address.oci { wanted.version } else { "" };
         let listed = async {
@@ -195,9 +195,9 @@ impl Charts {
         &self,
         surroundings: &Surroundings<'_>,
         source: &ChartSource<'_>,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         again: bool,
-    ) -> Result<Arc<Checkout>, Error> {
+    ) -> Result<Arc<Checkout>, SourceError> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, source, credentials)?;
         let pull = Box::pin(pull(surroundings, &wanted));
@@ -211,18 +211,22 @@ fn client<'a>(surroundings: &Surroundings<'a>) -> HelmClient<'a> {
     HelmClient { programs, environment }
 }
 
-fn of_version(error: Error, version: &str) -> Error {
+fn of_version(error: SourceError, version: &str) -> SourceError {
     match error {
-        Error::MissingRevision { repo, detail, .. } => {
-            Error::missing_revision(repo, version, detail)
+        SourceError::MissingRevision { repo, detail, .. } => {
+            SourceError::missing_revision(repo, version, detail)
         }
         other => other,
     }
 }
 
-async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Checkout, Error> {
+async fn pull(
+    surroundings: &Surroundings<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<Checkout, SourceError> {
     let repo = || wanted.address.shown.clone();
-    let failed = |error: std::io::Error| Error::cache(repo(), "unpack the chart", error.kind());
+    let failed =
+        |error: std::io::Error| SourceError::cache(repo(), "unpack the chart", error.kind());
     let home = Home::new(surroundings.cache.path(), vec![wanted.login.clone()])?;
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let builder = tempfile::Builder::new()
@@ -244,7 +248,7 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Ch
     }
     let [directory] = &found[..] else {
         let detail = format!("the archive contains {} charts instead of one", found.len());
-        return Err(Error::git(repo(), "helm pull", detail));
+        return Err(SourceError::git(repo(), "helm pull", detail));
     };
     let target = surroundings.cache.unused("checkout");
     std::fs::rename(directory, target.path()).map_err(failed)?;

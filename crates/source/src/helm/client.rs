@@ -14,14 +14,14 @@ use base64::Engine;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::helm::chart_address::ChartAddress;
 use crate::helm::errors::{classified, reason};
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use crate::process::run::{Failure, Run};
 use crate::process::tools::Programs;
 use wavegate_api::read_leniently;
-use wavegate_sandbox::Policy;
+use wavegate_sandbox::SandboxPolicy;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;
@@ -43,7 +43,7 @@ pub(crate) struct Login {
     /// The name that it has in this call.
     pub name: String,
     /// Its credentials.
-    pub credentials: Credentials,
+    pub credentials: RepoCredentials,
     /// Whether they are also sent to other hosts that its index names
     /// (`helm.passCredentials`).
     pub pass_credentials: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Home {
 
 impl Home {
     /// Creates a home below `parent`.
-    pub(crate) fn new(parent: &Path, logins: Vec<Login>) -> Result<Self, Error> {
+    pub(crate) fn new(parent: &Path, logins: Vec<Login>) -> Result<Self, SourceError> {
         let repo = logins.first().map(|login| login.address.shown.clone()).unwrap_or_default();
         let write = || -> std::io::Result<tempfile::TempDir> {
             let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -118,8 +118,8 @@ impl Home {
             }
             Ok(directory)
         };
-        let made =
-            write().map_err(|error| Error::cache(repo, "write the files for helm", error.kind()));
+        let made = write()
+            .map_err(|error| SourceError::cache(repo, "write the files for helm", error.kind()));
         Ok(Self { directory: made?, logins })
     }
 
@@ -165,7 +165,11 @@ struct ChartEntry {
 
 impl HelmClient<'_> {
     /// All versions of a chart, as the repository lists them.
-    pub(crate) async fn versions(&self, home: &Home, chart: &str) -> Result<Vec<String>, Error> {
+    pub(crate) async fn versions(
+        &self,
+        home: &Home,
+        chart: &str,
+    ) -> Result<Vec<String>, SourceError> {
         let login = one(home)?;
         self.update(home).await?;
         let name = format!("{}/{chart}", login.name);
@@ -177,7 +181,7 @@ impl HelmClient<'_> {
         let same = found.into_iter().filter(|entry| entry.name == name);
         let versions: Vec<String> = same.map(|entry| entry.version).collect();
         match versions.is_empty() {
-            true => Err(Error::missing_repository(
+            true => Err(SourceError::missing_repository(
                 &login.address.shown,
                 format!("the repository has no chart {chart:?}"),
             )),
@@ -191,7 +195,7 @@ impl HelmClient<'_> {
         home: &Home,
         chart: &str,
         range: &str,
-    ) -> Result<String, Error> {
+    ) -> Result<String, SourceError> {
         let login = one(home)?;
         let reference = format!("{}/{chart}", login.address.url);
         let version = format!("--version={range}");
@@ -204,7 +208,7 @@ impl HelmClient<'_> {
         let chart_yaml = documents.first().map(|document| read_leniently(&document.value));
         let ChartEntry { version, .. } = chart_yaml.unwrap_or_default();
         Some(version).filter(|version| !version.is_empty()).ok_or_else(|| {
-            Error::missing_revision(
+            SourceError::missing_revision(
                 &login.address.shown,
                 range,
                 format!("chart {chart} has no version"),
@@ -218,7 +222,7 @@ impl HelmClient<'_> {
         home: &Home,
         (chart, version): (&str, &str),
         directory: &Path,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let login = one(home)?;
         let reference = match login.address.oci {
             true => format!("{}/{chart}", login.address.url),
@@ -244,7 +248,7 @@ impl HelmClient<'_> {
         home: &Home,
         root: &Path,
         directory: &Path,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let args = ["dependency", "build", "."];
         let call = Call {
             what: "helm dependency build",
@@ -257,7 +261,7 @@ impl HelmClient<'_> {
     }
 
     /// Fetches the index of the repository.
-    async fn update(&self, home: &Home) -> Result<(), Error> {
+    async fn update(&self, home: &Home) -> Result<(), SourceError> {
         let what = "helm repo update";
         let call = Call { what, args: &["repo", "update"], ..Call::default() };
         let out = self.run(home, call).await?;
@@ -269,7 +273,7 @@ impl HelmClient<'_> {
         }
     }
 
-    async fn run(&self, home: &Home, call: Call<'_>) -> Result<Vec<u8>, Error> {
+    async fn run(&self, home: &Home, call: Call<'_>) -> Result<Vec<u8>, SourceError> {
         let Call { what, args, options, writes, reads } = call;
         let programs = self.programs;
         let repo = || home.logins.first().map(|l| l.address.shown.clone()).unwrap_or_default();
@@ -319,7 +323,7 @@ impl HelmClient<'_> {
             timeout: programs.timeout,
             stdout_limit: OUTPUT,
             disk: Some((watched, programs.disk_bytes)),
-            policy: Policy {
+            policy: SandboxPolicy {
                 read: reads.map(Path::to_owned).into_iter().collect(),
                 write,
                 network: true,
@@ -330,20 +334,24 @@ impl HelmClient<'_> {
             },
             helper: programs.helper.clone(),
         };
-        let failed = |detail: String| Error::git(repo(), what, detail);
+        let failed = |detail: String| SourceError::git(repo(), what, detail);
         let output = run.wait().await.map_err(|failure| match failure {
-            Failure::Start(error) => Error::MissingProgram {
+            Failure::Start(error) => SourceError::MissingProgram {
                 repo: repo(),
                 program: programs.helm.display().to_string(),
                 detail: error.to_string(),
             },
-            Failure::TimedOut => {
-                Error::TimedOut { repo: repo(), what: what.to_owned(), limit: programs.timeout }
-            }
-            Failure::OutputLimit => {
-                Error::too_large(repo(), format!("the output of {what}"), format!("{OUTPUT} bytes"))
-            }
-            Failure::DiskLimit => Error::too_large(
+            Failure::TimedOut => SourceError::TimedOut {
+                repo: repo(),
+                what: what.to_owned(),
+                limit: programs.timeout,
+            },
+            Failure::OutputLimit => SourceError::too_large(
+                repo(),
+                format!("the output of {what}"),
+                format!("{OUTPUT} bytes"),
+            ),
+            Failure::DiskLimit => SourceError::too_large(
                 repo(),
                 format!("what {what} writes"),
                 format!("{} MiB", programs.disk_bytes >> 20),
@@ -359,7 +367,7 @@ impl HelmClient<'_> {
     }
 
     /// The error from what `helm` says.
-    fn failure(&self, home: &Home, what: &str, said: &str, writes: Option<&Path>) -> Error {
+    fn failure(&self, home: &Home, what: &str, said: &str, writes: Option<&Path>) -> SourceError {
         // With several repositories, the one that the message names.
         let named = home.logins.iter().find(|login| said.contains(&login.address.url));
         let address = named.or(home.logins.first()).map(|login| &login.address);
@@ -399,8 +407,8 @@ struct Call<'a> {
     reads: Option<&'a Path>,
 }
 
-fn one(home: &Home) -> Result<&Login, Error> {
-    home.logins.first().ok_or_else(|| Error::InvalidUrl {
+fn one(home: &Home) -> Result<&Login, SourceError> {
+    home.logins.first().ok_or_else(|| SourceError::InvalidUrl {
         repo: String::new(),
         reason: "no repository is given".to_owned(),
     })
@@ -425,10 +433,10 @@ mod tests {
             ("oci://docker.io:5000/team", "docker.io:5000"),
         ];
         for (url, key) in cases {
-            let credentials = Credentials {
+            let credentials = RepoCredentials {
                 username: "me".into(),
                 password: "pass".into(),
-                ..Credentials::default()
+                ..RepoCredentials::default()
             };
             let login = Login {
                 address: ChartAddress::parse(url, Allow::default()).unwrap(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::directory::source_directory::{SourceDirectory, leaves};
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, Allow};
 use crate::helm::chart::{self, Dependency, Naming};
 use crate::helm::chart_address::ChartAddress;
@@ -69,12 +69,12 @@ pub(crate) async fn built(
         };
         blocking("copy of the chart", make).await?
     };
-    let failed = |error: Error| {
+    let failed = |error: SourceError| {
         let application = subject.application.clone();
         let program = "helm dependency build".to_owned();
         match error {
             // Dependencies by their path have no repository that could be named.
-            Error::Git { repo, detail, .. } if repo.is_empty() => {
+            SourceError::Git { repo, detail, .. } if repo.is_empty() => {
                 RenderError::Program { application, program, detail, transient: false }
             }
             error => RenderError::Fetch { application, program, error: Box::new(error) },

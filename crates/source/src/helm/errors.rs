@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::helm::chart_address::ChartAddress;
 use wavegate_api::repository::RepositoryUrl;
 
@@ -54,7 +54,7 @@ pub(crate) fn reason(stdout: &str, stderr: &str) -> String {
 }
 
 /// The kind of an error, from what `helm` says.
-pub(crate) fn classified(address: Option<&ChartAddress>, what: &str, said: String) -> Error {
+pub(crate) fn classified(address: Option<&ChartAddress>, what: &str, said: String) -> SourceError {
     let repo = address.map(|address| address.shown.clone()).unwrap_or_default();
     // Names, ports and versions in a URL may be any number or word.
     let plain = without_urls(&said).to_ascii_lowercase();
@@ -67,27 +67,27 @@ pub(crate) fn classified(address: Option<&ChartAddress>, what: &str, said: Strin
             "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
              argocd-tls-certs-cm with the key {host}: {said}"
         );
-        return Error::Untrusted { repo, detail };
+        return SourceError::Untrusted { repo, detail };
     }
     if matches!(status, Some(401 | 403 | 407))
         || any(&["unauthorized", "forbidden", "denied:", "access denied", "tls: bad certificate"])
         || any(&["certificate required", "unknown certificate", "certificate input"])
         || any(&["credential required", "credential not found", "no basic auth"])
     {
-        return Error::refused(repo, said);
+        return SourceError::refused(repo, said);
     }
     if matches!(status, Some(408 | 425 | 429 | 500..)) || is_network(&plain) {
-        return Error::unreachable(repo, said);
+        return SourceError::unreachable(repo, said);
     }
     if any(&["no chart version found", "improper constraint", "could not locate a version"])
         || any(&["chart version not found", "manifest unknown"])
     {
-        return Error::missing_revision(repo, String::new(), said);
+        return SourceError::missing_revision(repo, String::new(), said);
     }
     if matches!(status, Some(404 | 410)) || any(&["not found"]) {
-        return Error::missing_repository(repo, said);
+        return SourceError::missing_repository(repo, said);
     }
-    Error::git(repo, what, said)
+    SourceError::git(repo, what, said)
 }
 
 /// Whether a program that fetches something failed since a server did not answer, or answered
@@ -156,12 +156,12 @@ mod tests {
             reason(stdout, stderr),
             "...Unable to get an update from the \"repository-0\" chart repository (https://h/c): \
              failed to fetch https://h/c/index.yaml : 401 Unauthorized \
-             Error: no cached repository for repository-0 found."
+             SourceError: no cached repository for repository-0 found."
         );
         assert_eq!(reason("", "Error: x\n"), "Error: x");
         // Warnings about charts of the index, and about values.
         let warned = "index.go:370: skipping loading invalid entry for chart \"timeout\"\n\
-            Error: chart \"c\" not found\nError: more\n";
+            SourceError: chart \"c\" not found\nError: more\n";
         assert_eq!(reason("", warned), "Error: chart \"c\" not found\nError: more");
         assert_eq!(
             cause("fatal error: runtime: out of memory\n"),

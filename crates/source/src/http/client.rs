@@ -15,8 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
-use crate::http::credentials::Credentials;
-use wavegate_net::connect::{self, Connection, Proxy, Refused};
+use crate::http::credentials::RepoCredentials;
+use wavegate_net::connect::{self, ConnectError, Connection, Proxy};
 use wavegate_net::tls;
 
 /// Timeout of a request with its answer.
@@ -72,7 +72,7 @@ pub(crate) type Save<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), TransportErro
 /// that of any other one is part of the answer.
 pub(crate) async fn download(
     request: &HttpRequest<'_>,
-    credentials: &Credentials,
+    credentials: &RepoCredentials,
     allow_http: bool,
     within: Duration,
     save: Save<'_>,
@@ -90,7 +90,7 @@ pub(crate) async fn download(
 /// repository.
 pub(crate) async fn ask(
     request: &HttpRequest<'_>,
-    credentials: &Credentials,
+    credentials: &RepoCredentials,
     allow_http: bool,
 ) -> Result<HttpResponse, TransportError> {
     let attempt = attempt(request, credentials, allow_http, None);
@@ -104,7 +104,7 @@ pub(crate) async fn ask(
 
 async fn attempt(
     request: &HttpRequest<'_>,
-    credentials: &Credentials,
+    credentials: &RepoCredentials,
     allow_http: bool,
     save: Option<Save<'_>>,
 ) -> Result<HttpResponse, TransportError> {
@@ -137,7 +137,7 @@ fn is_name(host: &str) -> bool {
     ServerName::try_from(host.trim_matches(['[', ']'])).is_ok()
 }
 
-fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
+fn trusting(credentials: &RepoCredentials) -> Result<ClientConfig, TlsError> {
     let wrong = |what: &str| TlsError::General(format!("{what} is no PEM"));
     let certificates = |pem: &str| tls::certificates(pem).map_err(|_| wrong("a certificate"));
     let config = match credentials.insecure_skip_server_verification {
@@ -174,8 +174,8 @@ async fn exchange(
     let request =
         request.map_err(|_| TransportError::Unusable("a header cannot be sent".to_owned()))?;
     let answer = connection.send(request).await.map_err(|refused| match refused {
-        Refused::Untrusted(why) => TransportError::Untrusted(format!("{why:?}")),
-        Refused::Other(error) => {
+        ConnectError::Untrusted(why) => TransportError::Untrusted(format!("{why:?}")),
+        ConnectError::Other(error) => {
             let way = match connection.is_proxied() && error.is_connect() {
                 true => "through the proxy of the repository: ",
                 false => "",

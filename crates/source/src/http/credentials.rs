@@ -4,14 +4,14 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::http::identity::Identity;
+use crate::http::identity::RepoIdentity;
 
 /// Credentials of one repository, from its Secret.
 ///
 /// Empty fields mean absent. `Debug` shows which fields are set, not their values; there
 /// is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
+pub struct RepoCredentials {
     /// User name for https. Servers that use tokens accept any name, but require one.
     pub username: String,
     /// Password or token for https, a single line. Sent only to the host of the URL, not
@@ -43,7 +43,7 @@ pub struct Credentials {
     pub plain_http: bool,
     /// Who is exchanged for a token before a repository is read; in place of a name with a
     /// password, or a token.
-    pub identity: Option<Identity>,
+    pub identity: Option<RepoIdentity>,
     /// Whether name and password are sent at once, without being asked for
     /// (`forceHttpBasicAuth`).
     pub force_basic: bool,
@@ -51,7 +51,7 @@ pub struct Credentials {
     pub lfs: bool,
 }
 
-impl Credentials {
+impl RepoCredentials {
     /// Whether user name and password can be passed to `git` line by line.
     pub(crate) fn is_usable(&self) -> bool {
         let one_line = |text: &str| !text.contains(['\n', '\r', '\0']);
@@ -97,7 +97,7 @@ impl Credentials {
             if self.lfs { "1" } else { "" },
         ]
         .into_iter()
-        .chain(self.identity.iter().flat_map(Identity::parts))
+        .chain(self.identity.iter().flat_map(RepoIdentity::parts))
         {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -106,7 +106,7 @@ impl Credentials {
     }
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for RepoCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |text: &str| if text.is_empty() { "absent" } else { "set" };
         f.debug_struct("Credentials")

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Who reads a repository, where that is no name and password. `Debug` shows no key.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Identity {
+pub enum RepoIdentity {
     /// An installation of a GitHub App.
     GitHubApp {
         /// `githubAppID`.
@@ -35,7 +35,7 @@ pub enum Identity {
     },
 }
 
-impl Identity {
+impl RepoIdentity {
     /// What it is, for users: by the key of the Secret.
     pub fn name(&self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for RepoIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
 use crate::http::client::{HttpRequest, HttpResponse, TransportError, ask};
-use crate::http::credentials::Credentials;
-use crate::http::identity::Identity;
+use crate::http::credentials::RepoCredentials;
+use crate::http::identity::RepoIdentity;
 use crate::limits::SourceSettings;
 use wavegate_api::read_leniently;
 use wavegate_api::repository::RepositoryUrl;
@@ -76,14 +76,14 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when there is no token for this identity, and
-    /// [`Error::Unreachable`] when its server does not answer.
+    /// [`SourceError::Refused`] when there is no token for this identity, and
+    /// [`SourceError::Unreachable`] when its server does not answer.
     pub(crate) async fn exchanged(
         &self,
         address: &Address,
-        credentials: &Credentials,
+        credentials: &RepoCredentials,
         settings: &SourceSettings,
-    ) -> Result<Option<Credentials>, Error> {
+    ) -> Result<Option<RepoCredentials>, SourceError> {
         let Some(identity) = &credentials.identity else { return Ok(None) };
         match address.transport {
             Transport::Http { .. } => {}
@@ -105,7 +105,7 @@ impl Tokens {
         let key = key(address, credentials, identity);
         let token = self.known.get(key, Timestamp::now, fresh).await;
         let token = token.map_err(|failed| failed.of(address, identity))?;
-        Ok(Some(Credentials {
+        Ok(Some(RepoCredentials {
             username: token.username,
             password: token.password,
             bearer_token: token.bearer,
@@ -115,17 +115,17 @@ impl Tokens {
     }
 
     /// Forgets a token that a server has refused.
-    pub(crate) async fn forget(&self, address: &Address, credentials: &Credentials) {
+    pub(crate) async fn forget(&self, address: &Address, credentials: &RepoCredentials) {
         if let Some(identity) = &credentials.identity {
             self.known.forget(key(address, credentials, identity), |_| true).await;
         }
     }
 }
 
-fn key(address: &Address, credentials: &Credentials, identity: &Identity) -> Key {
+fn key(address: &Address, credentials: &RepoCredentials, identity: &RepoIdentity) -> Key {
     let owner = match identity {
         // Each owner of repositories has its own installation.
-        Identity::GitHubApp { installation, .. } if installation.is_empty() => {
+        RepoIdentity::GitHubApp { installation, .. } if installation.is_empty() => {
             repository(address).map(|(owner, _)| owner.to_lowercase()).unwrap_or_default()
         }
         _ => String::new(),
@@ -143,29 +143,33 @@ enum NoToken {
 }
 
 impl NoToken {
-    fn of(self, address: &Address, identity: &Identity) -> Error {
+    fn of(self, address: &Address, identity: &RepoIdentity) -> SourceError {
         let repo = address.shown.clone();
         match self {
             Self::Refused(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::refused(repo, detail)
+                SourceError::refused(repo, detail)
             }
             Self::Unreachable(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::unreachable(repo, detail)
+                SourceError::unreachable(repo, detail)
             }
         }
     }
 }
 
-async fn token(identity: &Identity, address: &Address, server: &Server) -> Result<Fresh, NoToken> {
+async fn token(
+    identity: &RepoIdentity,
+    address: &Address,
+    server: &Server,
+) -> Result<Fresh, NoToken> {
     match identity {
-        Identity::GitHubApp { app, installation, key, api } => {
+        RepoIdentity::GitHubApp { app, installation, key, api } => {
             github(server, address, (app, installation), key, api).await
         }
-        Identity::GoogleServiceAccount(key) => google(server, key).await,
-        Identity::AzureWorkload => azure_workload(server).await,
-        Identity::AzureServicePrincipal { tenant, client, secret, endpoint } => {
+        RepoIdentity::GoogleServiceAccount(key) => google(server, key).await,
+        RepoIdentity::AzureWorkload => azure_workload(server).await,
+        RepoIdentity::AzureServicePrincipal { tenant, client, secret, endpoint } => {
             azure_principal(server, (tenant, client, secret), endpoint).await
         }
     }
@@ -173,12 +177,12 @@ async fn token(identity: &Identity, address: &Address, server: &Server) -> Resul
 
 /// How the server of tokens is reached: as the repository is.
 struct Server {
-    credentials: Credentials,
+    credentials: RepoCredentials,
     allow_http: bool,
 }
 
 impl Server {
-    fn new(credentials: &Credentials, settings: &SourceSettings) -> Self {
+    fn new(credentials: &RepoCredentials, settings: &SourceSettings) -> Self {
         let mut credentials = credentials.clone();
         let variable = |name: &str| {
             let values = [name.to_lowercase(), name.to_owned()];

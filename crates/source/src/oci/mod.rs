@@ -22,13 +22,13 @@ use self::digest::ContentDigest;
 use self::registry::Registry;
 pub use self::settings::ArtifactSettings;
 use crate::answer::Freshness;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::git::checkout::{Checkout, CheckoutKey};
 use crate::git::refs::Revision;
 use crate::helm::chart_address::ChartAddress;
 use crate::helm::charts::login;
 use crate::hosts::Hosts;
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use crate::packages::{Packages, Request, Surroundings};
 use crate::version::{Range, version};
 
@@ -52,7 +52,7 @@ struct Wanted {
     address: ChartAddress,
     /// The name of the artifact in its registry.
     name: String,
-    credentials: Credentials,
+    credentials: RepoCredentials,
     revision: String,
     id: String,
 }
@@ -62,8 +62,8 @@ impl Wanted {
         surroundings: &Surroundings<'_>,
         repo_url: &str,
         revision: &str,
-        credentials: Option<&Credentials>,
-    ) -> Result<Self, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Self, SourceError> {
         let settings = surroundings.settings;
         let address = ChartAddress::parse(repo_url, settings.allow)?;
         let name = name(&address)?;
@@ -81,7 +81,7 @@ impl Wanted {
         if !reason.is_empty() {
             let revision = revision.chars().filter(|c| !c.is_control()).take(64).collect();
             let repo = address.shown;
-            return Err(Error::InvalidRevision { repo, revision, reason: reason.into() });
+            return Err(SourceError::InvalidRevision { repo, revision, reason: reason.into() });
         }
         let mut credentials = login(&address, "", credentials, false)?.credentials;
         if credentials.proxy.is_empty() {
@@ -110,16 +110,16 @@ impl Wanted {
         Request { arrived, id: &self.id, server: &self.address.server, again: false }
     }
 
-    fn missing(&self, detail: String) -> Error {
+    fn missing(&self, detail: String) -> SourceError {
         let (repo, revision) = (self.address.shown.clone(), self.revision.clone());
-        Error::missing_revision(repo, revision, detail)
+        SourceError::missing_revision(repo, revision, detail)
     }
 }
 
 /// The name of an artifact in its registry: what its URL has behind the host.
-fn name(address: &ChartAddress) -> Result<String, Error> {
+fn name(address: &ChartAddress) -> Result<String, SourceError> {
     let invalid = |reason: &str| {
-        Err(Error::InvalidUrl { repo: address.shown.clone(), reason: reason.to_owned() })
+        Err(SourceError::InvalidUrl { repo: address.shown.clone(), reason: reason.to_owned() })
     };
     let rest = address.url.strip_prefix("oci://").unwrap_or(&address.url);
     let name = rest.split_once('/').map_or("", |(_, name)| name);
@@ -157,9 +157,9 @@ impl Artifacts {
         &self,
         surroundings: &Surroundings<'_>,
         (repo_url, revision): (&str, &str),
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, repo_url, revision, credentials)?;
         let of = |digest: &str| Revision { sha: digest.to_owned(), reference: None };
@@ -177,8 +177,8 @@ impl Artifacts {
         &self,
         surroundings: &Surroundings<'_>,
         (repo_url, revision): (&str, &str),
-        credentials: Option<&Credentials>,
-    ) -> Result<Arc<Checkout>, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Arc<Checkout>, SourceError> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, repo_url, revision, credentials)?;
         let pull = async {
@@ -201,18 +201,18 @@ fn is_tag(text: &str) -> bool {
 }
 
 /// As in Argo CD, a tag of that name comes before the range.
-async fn digest_of(wanted: &Wanted, within: Duration) -> Result<String, Error> {
+async fn digest_of(wanted: &Wanted, within: Duration) -> Result<String, SourceError> {
     let given = wanted.revision.as_str();
     let mut registry = wanted.registry(within);
     let range = Range::parse(given);
     if is_tag(given) {
         match registry.digest(given).await {
-            Err(Error::MissingRevision { .. }) if range.is_some() => {}
+            Err(SourceError::MissingRevision { .. }) if range.is_some() => {}
             found => return found,
         }
     }
     let Some(range) = range else {
-        return Err(Error::InvalidRevision {
+        return Err(SourceError::InvalidRevision {
             repo: wanted.address.shown.clone(),
             revision: given.to_owned(),
             reason: "is neither a tag, a digest nor a range of versions".into(),
@@ -235,24 +235,24 @@ async fn digest_of(wanted: &Wanted, within: Duration) -> Result<String, Error> {
     }
 }
 
-async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checkout, Error> {
+async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checkout, SourceError> {
     let settings = surroundings.settings;
     let repo = || wanted.address.shown.clone();
     let Some(expected) = ContentDigest::parse(&wanted.revision) else {
-        return Err(Error::InvalidRevision {
+        return Err(SourceError::InvalidRevision {
             repo: repo(),
             revision: wanted.revision.clone(),
             reason: "an artifact is read by its digest".into(),
         });
     };
     let failed = |error: std::io::Error| {
-        Error::cache(repo(), "keep the layer of the artifact", error.kind())
+        SourceError::cache(repo(), "keep the layer of the artifact", error.kind())
     };
     let limit = settings.artifacts.max_bytes.unwrap_or(u64::MAX);
     let mut registry = wanted.registry(settings.limits.timeout);
     let text = registry.manifest(&expected).await?;
     let layer = manifest::layer(&text, &settings.artifacts.layer_media_types);
-    let layer = layer.map_err(|reason| Error::InvalidRevision {
+    let layer = layer.map_err(|reason| SourceError::InvalidRevision {
         repo: repo(),
         revision: wanted.revision.clone(),
         reason,
@@ -264,7 +264,7 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
     registry.blob(&layer, &mut packed).await?;
     // Removed when something below fails.
     let target = surroundings.cache.unused("checkout");
-    let limits = unpack::Limits { bytes: limit, files: settings.limits.checkout_files };
+    let limits = unpack::UnpackLimits { bytes: limit, files: settings.limits.checkout_files };
     let work = move || {
         let bytes = unpack::unpack(&mut packed, layer.format, target.path(), limits)?;
         if layer.is_chart {
@@ -273,26 +273,29 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
         Ok((target, bytes))
     };
     let unpacked = tokio::task::spawn_blocking(work).await;
-    let unpacked = unpacked.map_err(|error| Error::cache(repo(), "unpack the artifact", error))?;
+    let unpacked =
+        unpacked.map_err(|error| SourceError::cache(repo(), "unpack the artifact", error))?;
     let (target, bytes) = unpacked.map_err(|failure| match failure {
         unpack::Failure::Bytes => too_large(repo(), limit),
-        unpack::Failure::Files => Error::too_large(
+        unpack::Failure::Files => SourceError::too_large(
             repo(),
             "the artifact",
             format!("{} files and directories", settings.limits.checkout_files),
         ),
-        unpack::Failure::Invalid(reason) => Error::InvalidRevision {
+        unpack::Failure::Invalid(reason) => SourceError::InvalidRevision {
             repo: repo(),
             revision: wanted.revision.clone(),
             reason: format!("its layer cannot be unpacked: {reason}"),
         },
-        unpack::Failure::Io(error) => Error::cache(repo(), "unpack the artifact", error.kind()),
+        unpack::Failure::Io(error) => {
+            SourceError::cache(repo(), "unpack the artifact", error.kind())
+        }
     })?;
     Ok(Checkout::new(target, repo(), wanted.revision.clone(), bytes))
 }
 
-fn too_large(repo: String, limit: u64) -> Error {
-    Error::too_large(
+fn too_large(repo: String, limit: u64) -> SourceError {
+    SourceError::too_large(
         repo,
         "the layer of the artifact",
         format!("{limit} bytes (reposerver.oci.manifest.max.extracted.size)"),

@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::digest::ContentDigest;
 use super::manifest::{ACCEPTED, Layer};
 use super::session::{Call, Session};
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::helm::chart_address::ChartAddress;
 use crate::http::client::TransportError;
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use wavegate_api::read_leniently;
 
 /// Tags per page that are asked for, most pages, and most tags of an artifact.
@@ -42,7 +42,7 @@ impl<'a> Registry<'a> {
     pub(super) fn new(
         address: &'a ChartAddress,
         name: &'a str,
-        credentials: &'a Credentials,
+        credentials: &'a RepoCredentials,
         within: Duration,
     ) -> Self {
         Self { name, session: Session::new(address, name, credentials, within) }
@@ -50,7 +50,7 @@ impl<'a> Registry<'a> {
 
     /// The digest of the manifest that a tag names. Without its content, if the registry says
     /// it: some count only requests for content.
-    pub(super) async fn digest(&mut self, tag: &str) -> Result<String, Error> {
+    pub(super) async fn digest(&mut self, tag: &str) -> Result<String, SourceError> {
         let path = format!("/v2/{}/manifests/{tag}", self.name);
         let what = format!("the tag {tag:?}");
         let call = Call { what: &what, method: &Method::HEAD, path: &path, accept: ACCEPTED };
@@ -66,7 +66,7 @@ impl<'a> Registry<'a> {
     }
 
     /// All tags of the artifact.
-    pub(super) async fn tags(&mut self) -> Result<Vec<String>, Error> {
+    pub(super) async fn tags(&mut self) -> Result<Vec<String>, SourceError> {
         let list = format!("/v2/{}/tags/list", self.name);
         let mut path = format!("{list}?n={PAGE}");
         let mut tags: Vec<String> = Vec::new();
@@ -103,7 +103,10 @@ impl<'a> Registry<'a> {
     }
 
     /// The manifest with a digest, verified.
-    pub(super) async fn manifest(&mut self, digest: &ContentDigest) -> Result<Vec<u8>, Error> {
+    pub(super) async fn manifest(
+        &mut self,
+        digest: &ContentDigest,
+    ) -> Result<Vec<u8>, SourceError> {
         let path = format!("/v2/{}/manifests/{}", self.name, digest.text());
         let what = "the manifest";
         let call = Call { what, method: &Method::GET, path: &path, accept: ACCEPTED };
@@ -119,7 +122,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Downloads a layer and verifies its size and digest.
-    pub(super) async fn blob(&mut self, layer: &Layer, file: &mut File) -> Result<(), Error> {
+    pub(super) async fn blob(&mut self, layer: &Layer, file: &mut File) -> Result<(), SourceError> {
         let path = format!("/v2/{}/blobs/{}", self.name, layer.digest.text());
         let what = "the layer";
         let call = Call { what, method: &Method::GET, path: &path, accept: "*/*" };
@@ -138,7 +141,7 @@ impl<'a> Registry<'a> {
         };
         let said = self.session.send(call, &mut save).await;
         if let Some(error) = broken {
-            return Err(Error::cache(
+            return Err(SourceError::cache(
                 &self.session.address.shown,
                 "keep the layer of the artifact",
                 error.kind(),

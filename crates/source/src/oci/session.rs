@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::challenge::Challenge;
-use crate::error::Error;
+use crate::error::SourceError;
 use crate::helm::chart_address::ChartAddress;
 use crate::http::client::{HttpRequest, HttpResponse, Save, TransportError, download};
-use crate::http::credentials::Credentials;
+use crate::http::credentials::RepoCredentials;
 use wavegate_api::read_leniently;
 
 /// Largest manifest, page of tags and answer with a token, in bytes.
@@ -59,7 +59,7 @@ struct RegistryError {
 pub(super) struct Session<'a> {
     pub address: &'a ChartAddress,
     name: &'a str,
-    credentials: &'a Credentials,
+    credentials: &'a RepoCredentials,
     /// Scheme and host of the registry.
     pub base: String,
     within: Duration,
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(
         address: &'a ChartAddress,
         name: &'a str,
-        credentials: &'a Credentials,
+        credentials: &'a RepoCredentials,
         within: Duration,
     ) -> Self {
         let scheme = if credentials.plain_http { "http" } else { "https" };
@@ -96,13 +96,20 @@ impl<'a> Session<'a> {
     }
 
     /// A successful answer as a whole.
-    pub(super) async fn text(&mut self, call: Call<'_>, revision: &str) -> Result<Vec<u8>, Error> {
+    pub(super) async fn text(
+        &mut self,
+        call: Call<'_>,
+        revision: &str,
+    ) -> Result<Vec<u8>, SourceError> {
         let (said, text) = self.read(call).await?;
         self.succeeded(call, &said, &text, revision).map(|()| text)
     }
 
     /// An answer as a whole, whatever its status.
-    pub(super) async fn read(&mut self, call: Call<'_>) -> Result<(HttpResponse, Vec<u8>), Error> {
+    pub(super) async fn read(
+        &mut self,
+        call: Call<'_>,
+    ) -> Result<(HttpResponse, Vec<u8>), SourceError> {
         let mut text = Vec::new();
         let said = self.send(call, &mut limited(&mut text)).await?;
         if !said.status.is_success() {
@@ -116,7 +123,7 @@ impl<'a> Session<'a> {
         &mut self,
         call: Call<'_>,
         save: Save<'_>,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<HttpResponse, SourceError> {
         let mut url = format!("{}{}", self.base, call.path);
         let (mut is_own, mut may_log_in) = (true, true);
         for _ in 0..MAX_HOPS {
@@ -150,7 +157,7 @@ impl<'a> Session<'a> {
         call: Call<'_>,
         (url, is_own): (&str, bool),
         save: Save<'_>,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<HttpResponse, SourceError> {
         let mut headers = vec![(ACCEPT.as_str(), call.accept.to_owned())];
         headers.extend(
             self.authorization.clone().filter(|_| is_own).map(|own| (AUTHORIZATION.as_str(), own)),
@@ -166,9 +173,9 @@ impl<'a> Session<'a> {
         request: &HttpRequest<'_>,
         is_own: bool,
         save: Save<'_>,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<HttpResponse, SourceError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let timed_out = || Error::TimedOut {
+        let timed_out = || SourceError::TimedOut {
             repo: self.address.shown.clone(),
             what: format!("reading {what}"),
             limit: self.within,
@@ -181,7 +188,8 @@ impl<'a> Session<'a> {
             true => self.credentials,
             false => {
                 let (client_certificate, client_key) = Default::default();
-                other = Credentials { client_certificate, client_key, ..self.credentials.clone() };
+                other =
+                    RepoCredentials { client_certificate, client_key, ..self.credentials.clone() };
                 &other
             }
         };
@@ -190,9 +198,9 @@ impl<'a> Session<'a> {
         let repo = || self.address.shown.clone();
         said.map_err(|failed| match failed {
             TransportError::Unusable(why) => {
-                Error::InvalidUrl { repo: repo(), reason: format!("{host}: {why}") }
+                SourceError::InvalidUrl { repo: repo(), reason: format!("{host}: {why}") }
             }
-            TransportError::Untrusted(why) => Error::Untrusted {
+            TransportError::Untrusted(why) => SourceError::Untrusted {
                 repo: repo(),
                 detail: format!(
                     "the certificate of {host} is not trusted ({why}): add that of its CA to the \
@@ -205,18 +213,18 @@ impl<'a> Session<'a> {
                     true => "; it does not speak TLS: set insecureOCIForceHttp in its Secret",
                     false => "",
                 };
-                Error::unreachable(repo(), format!("{host}: {why}{hint}"))
+                SourceError::unreachable(repo(), format!("{host}: {why}{hint}"))
             }
             TransportError::TooLarge(limit) => self.too_large(what, limit),
         })
     }
 
     /// Gets what a registry asks for; whether there is something to try again with.
-    pub(super) async fn log_in(&mut self, headers: &HeaderMap) -> Result<bool, Error> {
+    pub(super) async fn log_in(&mut self, headers: &HeaderMap) -> Result<bool, SourceError> {
         let asked = headers.get_all(WWW_AUTHENTICATE).iter();
         let asked = asked.filter_map(|header| header.to_str().ok()).filter_map(Challenge::parse);
         let asked: Vec<Challenge> = asked.collect();
-        let Credentials { username, password, .. } = self.credentials;
+        let RepoCredentials { username, password, .. } = self.credentials;
         let has_login = !username.is_empty() || !password.is_empty();
         let basic = format!("Basic {}", STANDARD.encode(format!("{username}:{password}")));
         let bearer = asked.iter().find(|one| matches!(one, Challenge::Bearer { .. }));
@@ -268,7 +276,7 @@ impl<'a> Session<'a> {
         said: &HttpResponse,
         body: &[u8],
         revision: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let (status, what) = (said.status, call.what);
         if status.is_success() {
             return Ok(());
@@ -290,12 +298,12 @@ impl<'a> Session<'a> {
                               these may not read the artifact"
                     }
                 };
-                Error::refused(repo, format!("{answer}; {advice}"))
+                SourceError::refused(repo, format!("{answer}; {advice}"))
             }
             StatusCode::NOT_FOUND if revision.is_empty() || codes.contains("NAME_UNKNOWN") => {
-                Error::missing_repository(repo, answer)
+                SourceError::missing_repository(repo, answer)
             }
-            StatusCode::NOT_FOUND => Error::missing_revision(
+            StatusCode::NOT_FOUND => SourceError::missing_revision(
                 repo,
                 revision,
                 format!("{answer}; push it, or correct targetRevision"),
@@ -319,10 +327,10 @@ impl<'a> Session<'a> {
                     }
                     false => "it limits requests: ask less often (timeout.reconciliation)",
                 };
-                Error::unreachable(repo, format!("{answer}{after}; {advice}"))
+                SourceError::unreachable(repo, format!("{answer}{after}; {advice}"))
             }
-            status if status.is_server_error() => Error::unreachable(repo, answer),
-            _ => Error::git(repo, format!("reading {what}"), answer),
+            status if status.is_server_error() => SourceError::unreachable(repo, answer),
+            _ => SourceError::git(repo, format!("reading {what}"), answer),
         })
     }
 
@@ -379,13 +387,13 @@ impl<'a> Session<'a> {
         (full, same)
     }
 
-    pub(super) fn protocol_error(&self, what: &str, detail: &str) -> Error {
+    pub(super) fn protocol_error(&self, what: &str, detail: &str) -> SourceError {
         let repo = self.address.shown.clone();
-        Error::git(repo, format!("reading {what}"), detail)
+        SourceError::git(repo, format!("reading {what}"), detail)
     }
 
-    pub(super) fn too_large(&self, what: &str, limit: String) -> Error {
-        Error::too_large(&self.address.shown, what, limit)
+    pub(super) fn too_large(&self, what: &str, limit: String) -> SourceError {
+        SourceError::too_large(&self.address.shown, what, limit)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use super::challenge::Challenge;
 use super::digest::ContentDigest;
 use super::manifest::{self, Format};
-use super::unpack::{Failure, Limits, lift_single_directory, unpack};
+use super::unpack::{Failure, UnpackLimits, lift_single_directory, unpack};
 use super::{ArtifactSettings, is_artifact, is_tag};
 
 #[test]
@@ -123,7 +123,7 @@ struct Unpacked {
     result: Result<u64, Failure>,
 }
 
-fn unpacked(bytes: &[u8], format: Format, limits: Limits) -> Unpacked {
+fn unpacked(bytes: &[u8], format: Format, limits: UnpackLimits) -> Unpacked {
     let folder = tempfile::tempdir().unwrap();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -133,7 +133,7 @@ fn unpacked(bytes: &[u8], format: Format, limits: Limits) -> Unpacked {
     Unpacked { folder, result }
 }
 
-const LIMITS: Limits = Limits { bytes: 1 << 20, files: 100 };
+const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 20, files: 100 };
 
 impl Unpacked {
     fn reason(self) -> String {

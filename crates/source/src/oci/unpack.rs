@@ -25,7 +25,7 @@ const MAX_ATTRIBUTES: u64 = 64 << 10;
 
 /// Limits on an archive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct UnpackLimits {
     /// Of the archive without compression, and of its files together.
     pub bytes: u64,
     /// Files, directories and links.
@@ -56,7 +56,7 @@ pub(super) fn unpack(
     packed: &mut File,
     format: Format,
     target: &Path,
-    limits: Limits,
+    limits: UnpackLimits,
 ) -> Result<u64, Failure> {
     packed.seek(SeekFrom::Start(0))?;
     DirBuilder::new().mode(0o700).create(target)?;
@@ -111,7 +111,7 @@ struct Attributes {
 
 struct Unpacker<'a> {
     root: &'a Path,
-    limits: Limits,
+    limits: UnpackLimits,
     bytes: u64,
     files: usize,
     /// Where each symbolic link is, and its target.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::process::run::{Failure, Run};
 use crate::process::tools::Programs;
 use wavegate_net::redact;
-use wavegate_sandbox::Policy;
+use wavegate_sandbox::SandboxPolicy;
 
 /// Limit on the time of one run.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ pub struct Invocation {
 
 /// Why there is no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ExecPluginProblem {
     /// The program is not installed.
     NotInstalled,
     /// Anything else.
@@ -107,11 +107,14 @@ pub enum Problem {
 ///
 /// # Errors
 ///
-/// All of [`Problem`]. What the program says of its failure is cut to a line.
-pub async fn run(programs: &Programs, invocation: Invocation) -> Result<Vec<u8>, Problem> {
+/// All of [`ExecPluginProblem`]. What the program says of its failure is cut to a line.
+pub async fn run(
+    programs: &Programs,
+    invocation: Invocation,
+) -> Result<Vec<u8>, ExecPluginProblem> {
     let Invocation { program, args, env } = invocation;
     let timeout = TIMEOUT.min(programs.timeout);
-    let other = |why: String| Problem::Other(format!("{program}: {why}"));
+    let other = |why: String| ExecPluginProblem::Other(format!("{program}: {why}"));
     let scratch = tempfile::Builder::new().prefix("wavegate-credentials-").tempdir();
     let scratch = scratch.map_err(|error| other(format!("no temporary folder: {error}")))?;
     let mut all: Vec<(OsString, OsString)> = std::env::vars_os()
@@ -134,7 +137,7 @@ pub async fn run(programs: &Programs, invocation: Invocation) -> Result<Vec<u8>,
     let caches = below(&CACHES).into_iter().filter(|folder| folder.is_dir());
     let write = caches.chain([scratch.path().to_owned()]).collect();
     let read = READ.map(PathBuf::from).into_iter().chain(named).chain(below(&CONFIGURATIONS));
-    let policy = Policy {
+    let policy = SandboxPolicy {
         read: read.filter(|path| path.exists()).collect(),
         write,
         network: true,
@@ -157,7 +160,7 @@ pub async fn run(programs: &Programs, invocation: Invocation) -> Result<Vec<u8>,
     let seconds = timeout.as_secs();
     let output = run.wait().await.map_err(|failure| match failure {
         Failure::Start(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Problem::NotInstalled
+            ExecPluginProblem::NotInstalled
         }
         Failure::Start(error) => other(format!("cannot be started: {error}")),
         Failure::TimedOut => other(format!("no answer within {seconds} s")),

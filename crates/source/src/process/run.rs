@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use wavegate_sandbox::Policy;
+use wavegate_sandbox::SandboxPolicy;
 
 /// Interval of checking the disk space of a running program: a fast network adds at most
 /// a few hundred megabytes in between.
@@ -51,7 +51,7 @@ pub(crate) struct Run<'a> {
     pub disk: Option<(PathBuf, u64)>,
     /// What the program may do, and the program that confines it; without one, only the size
     /// of its files is limited.
-    pub policy: Policy,
+    pub policy: SandboxPolicy,
     /// The helper of [`wavegate_sandbox`].
     pub helper: Option<PathBuf>,
 }

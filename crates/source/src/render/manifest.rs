@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::SourceError;
 use wavegate_api::glob::InvalidGlob;
 use wavegate_api::yaml::{self, Document, Repeated};
 
@@ -188,7 +188,7 @@ pub enum RenderError {
         /// The program that fetches it.
         program: String,
         /// Why.
-        error: Box<Error>,
+        error: Box<SourceError>,
     },
     /// One of the above, with repository and revision.
     #[error("repository {repo}, revision {revision}: {source}")]
@@ -239,7 +239,7 @@ impl RenderError {
             Self::Program { transient, .. } | Self::Plugin { transient, .. } => *transient,
             // Others are what Helm says about the chart.
             Self::Fetch { error, .. } => {
-                !matches!(**error, Error::Git { .. }) && error.is_transient()
+                !matches!(**error, SourceError::Git { .. }) && error.is_transient()
             }
             Self::At { source, .. } => source.is_transient(),
             _ => false,

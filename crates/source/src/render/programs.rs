@@ -24,7 +24,7 @@ use crate::render::build_environment::BuildEnvironment;
 use crate::render::checked::{blocking, links_stay_inside};
 use crate::render::manifest::{Manifest, RenderError, Sink};
 use crate::render::render_for::RenderFor;
-use wavegate_sandbox::Policy;
+use wavegate_sandbox::SandboxPolicy;
 
 /// An unreachable proxy: the discard port of the local machine.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
@@ -223,7 +223,7 @@ impl Programs {
             // A link of the cache directory is resolved.
             read.extend(checkout.root().canonicalize());
         }
-        let policy = Policy {
+        let policy = SandboxPolicy {
             read,
             write: vec![scratch.canonicalize().unwrap_or_else(|_| scratch.to_owned())],
             network,

@@ -40,7 +40,7 @@ impl Default for RenderOptions {
 
 /// Result of rendering a source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rendered {
+pub struct RenderedSource {
     /// The objects in the order of reading.
     pub manifests: Vec<Manifest>,
     /// Value of `status.sourceType`; `None` for a source with only a `ref`.
@@ -65,7 +65,7 @@ pub async fn render(
     source: &Value,
     subject: &RenderFor,
     options: &RenderOptions,
-) -> Result<Rendered, RenderError> {
+) -> Result<RenderedSource, RenderError> {
     if let Some(memory) = checkout.memory() {
         return Ok(in_memory(memory, &subject.application, source, checkout.revision()));
     }
@@ -73,14 +73,19 @@ pub async fn render(
     rendered.map_err(|error| error.at(checkout.repo(), checkout.revision()))
 }
 
-fn in_memory(memory: &dyn InMemory, application: &str, source: &Value, commit: &str) -> Rendered {
+fn in_memory(
+    memory: &dyn InMemory,
+    application: &str,
+    source: &Value,
+    commit: &str,
+) -> RenderedSource {
     let manifest = |object| Manifest {
         object,
         file: "simulated.yaml".to_owned(),
         line: 1,
         repeated: Vec::new(),
     };
-    Rendered {
+    RenderedSource {
         manifests: memory.objects(application, source, commit).into_iter().map(manifest).collect(),
         source_type: Some(SourceType::Directory),
         warnings: Vec::new(),
@@ -93,11 +98,11 @@ async fn render_source(
     source: &Value,
     subject: &RenderFor,
     options: &RenderOptions,
-) -> Result<Rendered, RenderError> {
+) -> Result<RenderedSource, RenderError> {
     let text = |field: &str| source[field].as_str().filter(|text| !text.is_empty());
     let is_chart = text("chart").is_some();
     if text("ref").is_some() && text("path").is_none() && !is_chart {
-        return Ok(Rendered {
+        return Ok(RenderedSource {
             manifests: Vec::new(),
             source_type: None,
             warnings: Vec::new(),
@@ -189,7 +194,7 @@ async fn render_source(
         let repeated = manifest.repeated.iter().map(|key| format!("{}: {key}", manifest.file));
         warnings.extend(repeated);
     }
-    Ok(Rendered { manifests, source_type: Some(kind), warnings, notes })
+    Ok(RenderedSource { manifests, source_type: Some(kind), warnings, notes })
 }
 
 /// How the Jsonnet files of a source are read.

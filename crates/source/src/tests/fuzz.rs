@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::write;
 use crate::RenderFor;
 use crate::directory::source_directory::SourceDirectory;
-use crate::git::refs::{Found, Refs, Target};
+use crate::git::refs::{Found, Refs, RevisionTarget};
 use crate::helm::chart;
 use crate::helm::chart_schema;
 use crate::helm::template;
@@ -231,7 +231,7 @@ fn hostile_listings_of_references_name_commits_or_nothing() {
         let wanted = ["", "main", "v1.x", ">=0.0.0-0 <99", "0123456", "refs/tags/a^{}"];
         for revision in wanted.into_iter().chain(names) {
             for tag_prefix in ["", "v", "app-"] {
-                if let Found::One(found) = refs.find(&Target { revision, tag_prefix }) {
+                if let Found::One(found) = refs.find(&RevisionTarget { revision, tag_prefix }) {
                     let is_hash = found.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
                     prop_assert!(is_hash && matches!(found.sha.len(), 40 | 64), "{found:?}");
                     prop_assert!(text.to_ascii_lowercase().contains(&found.sha), "{found:?}");

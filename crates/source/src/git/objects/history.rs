@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use super::{Error, Format, MAX_FETCHES, Objects, Remote, Revision, disk_use, is_full_hash};
+use super::{Format, MAX_FETCHES, Objects, Remote, Revision, SourceError, disk_use, is_full_hash};
 
 /// Files are left out where the server supports that.
 const COMMITS_ONLY: &str = "--filter=tree:0";
@@ -30,7 +30,7 @@ impl Objects {
         &mut self,
         remote: Remote<'_>,
         revision: &Revision,
-    ) -> Result<String, Error> {
+    ) -> Result<String, SourceError> {
         let sha = &revision.sha;
         self.ready(remote, sha.len() == 64).await?;
         // Only the reference says that all commits are there: without them `git` does not set it.
@@ -39,15 +39,15 @@ impl Objects {
         if self.commit(remote, &reference).await.is_err() {
             let refspec = format!("+{sha}:{reference}");
             let mut outcome = self.fetch_commits(remote, &[refspec]).await;
-            if let Err(Error::MissingRevision { detail, .. }) = &outcome
+            if let Err(SourceError::MissingRevision { detail, .. }) = &outcome
                 && detail.contains("unadvertised")
             {
                 outcome = self.fetch_commits(remote, &ALL.map(str::to_owned)).await;
                 complete = sha;
             }
             outcome.map_err(|error| match error {
-                Error::MissingRevision { repo, detail, .. } => {
-                    Error::missing_revision(repo, sha.clone(), detail)
+                SourceError::MissingRevision { repo, detail, .. } => {
+                    SourceError::missing_revision(repo, sha.clone(), detail)
                 }
                 error => error,
             })?;
@@ -56,9 +56,9 @@ impl Objects {
         let cut = tokio::fs::try_exists(self.directory.path().join("shallow")).await;
         match self.commit(remote, complete).await {
             Ok(commit) if matches!(cut, Ok(false)) => Ok(commit),
-            Ok(_) | Err(Error::Git { .. }) => {
+            Ok(_) | Err(SourceError::Git { .. }) => {
                 self.dirty = true;
-                Err(Error::git(
+                Err(SourceError::git(
                     &remote.address.shown,
                     "reading the history",
                     "the repository does not give out all commits that lead to the target \
@@ -79,13 +79,13 @@ impl Objects {
         remote: Remote<'_>,
         short: &str,
         is_sha256: bool,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, SourceError> {
         self.ready(remote, is_sha256).await?;
         self.fetch_commits(remote, &ALL.map(str::to_owned)).await?;
         Ok(self.commit(remote, short).await.ok())
     }
 
-    async fn ready(&mut self, remote: Remote<'_>, is_sha256: bool) -> Result<(), Error> {
+    async fn ready(&mut self, remote: Remote<'_>, is_sha256: bool) -> Result<(), SourceError> {
         let format = if is_sha256 { Format::Sha256 } else { Format::Sha1 };
         if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
             self.recreate(remote, format).await?;
@@ -98,12 +98,12 @@ impl Objects {
         &mut self,
         remote: Remote<'_>,
         refspecs: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         self.dirty = true;
         self.fetches += 1;
         let config = self.directory.path().join("config");
         let failed = |error: std::io::Error| {
-            Error::cache(
+            SourceError::cache(
                 &remote.address.shown,
                 "keep the configuration of the repository cache",
                 error.kind(),
@@ -114,7 +114,7 @@ impl Objects {
         // It has recorded that the server may be asked for what was left out. Older versions
         // would do that for any missing object, without the credentials.
         tokio::fs::write(&config, before).await.map_err(failed)?;
-        if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+        if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
             // `git` exited by itself, so no file is partially written.
             self.dirty = false;
         }
@@ -130,7 +130,7 @@ impl Objects {
         commit: &str,
         known: &[String],
         most: usize,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, SourceError> {
         self.listed(remote, &[], commit, known, most).await
     }
 
@@ -141,7 +141,7 @@ impl Objects {
         commit: &str,
         known: &[String],
         most: usize,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, SourceError> {
         self.listed(remote, &[SEAL, "--regexp-ignore-case"], commit, known, most).await
     }
 
@@ -152,7 +152,7 @@ impl Objects {
         commit: &str,
         known: &[String],
         most: usize,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, SourceError> {
         let most = format!("--max-count={most}");
         let mut args: Vec<OsString> = vec!["rev-list".into(), most.into()];
         args.extend(options.iter().map(OsString::from));
@@ -168,7 +168,7 @@ impl Objects {
         if hashes.iter().all(|hash| is_full_hash(hash)) {
             return Ok(hashes);
         }
-        Err(Error::git(
+        Err(SourceError::git(
             &remote.address.shown,
             "git rev-list",
             "the output is not a list of commits",

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use super::{Credentials, Error, GitRepositories, Refused, Revision, Signature, Signed};
+use super::{
+    GitRepositories, RefusedCommits, RepoCredentials, Revision, Signature, Signed, SourceError,
+};
 use crate::git::signatures::{MOST_COMMITS, MOST_REFUSED, MOST_SEALS};
 
 impl GitRepositories {
@@ -13,13 +15,13 @@ impl GitRepositories {
         signed: &Signed<'_>,
         keys: &BTreeMap<String, String>,
         accepted: &BTreeSet<String>,
-        credentials: Option<&Credentials>,
-    ) -> Result<Refused, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<RefusedCommits, SourceError> {
         // Of the tag, or of the commit, first: most revisions are refused for these.
         let own = self.signature(signed, keys, credentials).await?;
         let address = self.address(signed.repo_url, credentials)?;
         let is_refused = !own.is_good_by(accepted);
-        let mut refused: Refused = Vec::new();
+        let mut refused: RefusedCommits = Vec::new();
         if is_refused {
             refused.push((signed.commit.to_owned(), own));
         }
@@ -58,10 +60,10 @@ impl GitRepositories {
             }
             let signature = ring.check(&self.git, &address, &history, commit, None).await?;
             self.signatures.keep(checked, &signature);
-            Ok::<_, Error>(signature)
+            Ok::<_, SourceError>(signature)
         };
         let too_many = |what: &str, limit: usize| {
-            Error::too_large(
+            SourceError::too_large(
                 &address.shown,
                 what,
                 format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Address, Credentials, Error, GitRepositories, Refs, Repository};
+use super::{Address, GitRepositories, Refs, RepoCredentials, Repository, SourceError};
 
 /// Most abbreviated hashes of one repository that are remembered.
 const MAX_KNOWN: usize = 256;
@@ -16,9 +16,9 @@ impl GitRepositories {
         &self,
         address: &Address,
         repository: &Repository,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         (short, refs): (&str, &Arc<Refs>),
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, SourceError> {
         let mut known = repository.short.lock().await;
         if let Some(commit) = known.commits.get(short) {
             return Ok(Some(commit.clone()));
