@@ -100,7 +100,7 @@ fn level_of_argo_cd(level: &str) -> String {
 
 /// A format of the log, as a ConfigMap or the environment has it.
 fn log_format(text: &str) -> Option<String> {
-    text.parse::<telemetry::Format>().ok().map(|_| text.to_ascii_lowercase())
+    text.parse::<telemetry::LogFormat>().ok().map(|_| text.to_ascii_lowercase())
 }
 
 /// A level of the log, as a ConfigMap or the environment has it.

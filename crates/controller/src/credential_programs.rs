@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 
 use wavegate_cluster::watch::exec_credentials::{Call, Failed, Runner};
 use wavegate_source::Programs;
-use wavegate_source::exec_plugin::{self, Invocation, Problem};
+use wavegate_source::exec_plugin::{self, ExecPluginProblem, Invocation};
 
 /// Runs programs with the confinement of those that render sources.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ impl Runner for CredentialPrograms {
                 let invocation = Invocation { program, args, env: env.clone() };
                 match exec_plugin::run(&programs, invocation).await {
                     Ok(output) => return Ok(output),
-                    Err(Problem::NotInstalled) => {}
-                    Err(Problem::Other(why)) => return Err(Failed::Other(why)),
+                    Err(ExecPluginProblem::NotInstalled) => {}
+                    Err(ExecPluginProblem::Other(why)) => return Err(Failed::Other(why)),
                 }
             }
             Err(Failed::NotInstalled)

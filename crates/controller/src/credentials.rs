@@ -12,7 +12,7 @@ use wavegate_api::repository::RepositoryUrl;
 use wavegate_cluster::watch::secrets::{self, Kind};
 use wavegate_cluster::watch::trust::{KNOWN_HOSTS, Trust};
 use wavegate_net::redact;
-use wavegate_source::{Credentials, Identity};
+use wavegate_source::{RepoCredentials, RepoIdentity};
 
 /// Keys of repository Secrets that are read, or that only Argo CD's own programs need.
 const KNOWN: [&str; 30] = [
@@ -79,7 +79,7 @@ struct Repository {
     project: String,
     /// Whether it applies to all repositories with this URL prefix.
     prefix: bool,
-    credentials: Credentials,
+    credentials: RepoCredentials,
 }
 
 impl RepositorySecrets {
@@ -102,7 +102,7 @@ impl RepositorySecrets {
     /// longest matching URL prefix. Secrets of other projects are not used; for an unknown
     /// project, which is empty, only those of all projects. With the keys or certificates
     /// of its server.
-    pub fn of(&self, url: &str, project: &str) -> Option<Credentials> {
+    pub fn of(&self, url: &str, project: &str) -> Option<RepoCredentials> {
         let wanted = RepositoryUrl::of(url).folded();
         let found = self.of_secrets(&wanted, project, |entry| &entry.normal);
         self.trusting_server_of(url, found)
@@ -111,7 +111,7 @@ impl RepositorySecrets {
     /// The credentials of a repository that a chart depends on. Those of a registry,
     /// `oci://host/path`, have the URL `host/path` as well, as in Argo CD; and those of the
     /// nearest registry above or below it, since Helm logs in to hosts.
-    pub fn of_dependency(&self, url: &str, project: &str) -> Option<Credentials> {
+    pub fn of_dependency(&self, url: &str, project: &str) -> Option<RepoCredentials> {
         let wanted = registry(url);
         if wanted.is_empty() {
             return self.of(url, project);
@@ -122,7 +122,7 @@ impl RepositorySecrets {
     }
 
     /// The credentials of a registry that is a prefix of this one, or the other way round.
-    fn near(&self, wanted: &str, project: &str) -> Option<Credentials> {
+    fn near(&self, wanted: &str, project: &str) -> Option<RepoCredentials> {
         let all = self.all.read();
         let usable = all.values().filter(|entry| {
             let is_of = entry.project.is_empty() || entry.project == project;
@@ -138,7 +138,11 @@ impl RepositorySecrets {
     }
 
     /// The credentials with the keys or certificates of the server.
-    fn trusting_server_of(&self, url: &str, found: Option<Credentials>) -> Option<Credentials> {
+    fn trusting_server_of(
+        &self,
+        url: &str,
+        found: Option<RepoCredentials>,
+    ) -> Option<RepoCredentials> {
         let mut known = found.clone().unwrap_or_default();
         let RepositoryUrl { scheme, host, .. } = RepositoryUrl::of(url);
         if scheme == "ssh"
@@ -156,7 +160,7 @@ impl RepositorySecrets {
         if let Some(certificates) = self.trust.certificates(&host) {
             known.ca_certificates = certificates;
         }
-        (found.is_some() || known != Credentials::default()).then_some(known)
+        (found.is_some() || known != RepoCredentials::default()).then_some(known)
     }
 
     /// The public keys of those who sign commits, by key ID.
@@ -190,7 +194,7 @@ impl RepositorySecrets {
         wanted: &str,
         project: &str,
         form: impl Fn(&Repository) -> &str,
-    ) -> Option<Credentials> {
+    ) -> Option<RepoCredentials> {
         let all = self.all.read();
         let usable =
             || all.values().filter(|entry| entry.project.is_empty() || entry.project == project);
@@ -212,7 +216,7 @@ impl RepositorySecrets {
             }),
             None => template().map(|entry| entry.credentials.clone()),
         }
-        .filter(|found| *found != Credentials::default())
+        .filter(|found| *found != RepoCredentials::default())
     }
 
     /// Adds or updates a repository Secret, if it is one. Returns whether it is.
@@ -230,7 +234,7 @@ impl RepositorySecrets {
         redact::know_url(&credentials.proxy);
         redact::know_secret(&credentials.password);
         redact::know_secret(&credentials.bearer_token);
-        if let Some(Identity::AzureServicePrincipal { secret, .. }) = &credentials.identity {
+        if let Some(RepoIdentity::AzureServicePrincipal { secret, .. }) = &credentials.identity {
             redact::know_secret(secret);
         }
         // Both forms in which it may be shown.
@@ -257,11 +261,11 @@ impl RepositorySecrets {
 }
 
 /// A repository without credentials, with those of a template. What its own Secret sets stays.
-fn completed(own: &Credentials, template: &Credentials) -> Credentials {
+fn completed(own: &RepoCredentials, template: &RepoCredentials) -> RepoCredentials {
     let own_or = |own: &str, other: &str| {
         if own.is_empty() { other.to_owned() } else { own.to_owned() }
     };
-    Credentials {
+    RepoCredentials {
         proxy: own_or(&own.proxy, &template.proxy),
         no_proxy: own_or(&own.no_proxy, &template.no_proxy),
         insecure_skip_server_verification: own.insecure_skip_server_verification
@@ -273,7 +277,7 @@ fn completed(own: &Credentials, template: &Credentials) -> Credentials {
 }
 
 /// The credentials of a Secret. What cannot be used is a refusal that names the key.
-fn read(secret: &Secret) -> Credentials {
+fn read(secret: &Secret) -> RepoCredentials {
     let text = |field: &str| secrets::text(secret, field);
     let line = |field: &str| text(field).trim().to_owned();
     let mut refusal = String::new();
@@ -320,16 +324,16 @@ fn read(secret: &Secret) -> Credentials {
         if app.is_empty() || key.trim().is_empty() {
             refuse("githubAppID and githubAppPrivateKey belong together".to_owned());
         }
-        Some(Identity::GitHubApp {
+        Some(RepoIdentity::GitHubApp {
             app,
             installation,
             key,
             api: line("githubAppEnterpriseBaseUrl"),
         })
     } else if !google.trim().is_empty() {
-        Some(Identity::GoogleServiceAccount(google))
+        Some(RepoIdentity::GoogleServiceAccount(google))
     } else if azure {
-        Some(Identity::AzureWorkload)
+        Some(RepoIdentity::AzureWorkload)
     } else if principal.iter().all(String::is_empty) {
         None
     } else {
@@ -342,13 +346,13 @@ fn read(secret: &Secret) -> Credentials {
         }
         let [tenant, client, secret] = principal;
         let endpoint = line("azureActiveDirectoryEndpoint");
-        Some(Identity::AzureServicePrincipal { tenant, client, secret, endpoint })
+        Some(RepoIdentity::AzureServicePrincipal { tenant, client, secret, endpoint })
     };
     let (client_certificate, client_key) = (text("tlsClientCertData"), text("tlsClientCertKey"));
     if client_certificate.is_empty() != client_key.is_empty() {
         refuse("tlsClientCertData and tlsClientCertKey belong together".to_owned());
     }
-    Credentials {
+    RepoCredentials {
         username: line("username"),
         password: line("password"),
         ssh_private_key: text("sshPrivateKey"),
@@ -363,7 +367,7 @@ fn read(secret: &Secret) -> Credentials {
         identity,
         force_basic,
         lfs,
-        ..Credentials::default()
+        ..RepoCredentials::default()
     }
 }
 
@@ -612,7 +616,7 @@ mod tests {
             ),
         ]);
         let found = secrets.of("https://h/o/r.git", "").unwrap();
-        assert!(matches!(&found.identity, Some(Identity::GitHubApp { app, .. }) if app == "7"));
+        assert!(matches!(&found.identity, Some(RepoIdentity::GitHubApp { app, .. }) if app == "7"));
         assert!(found.insecure_skip_server_verification);
         assert_eq!((&*found.proxy, &*found.no_proxy), ("http://own", "n"));
         let other = secrets.of("https://h/o/other", "").unwrap();

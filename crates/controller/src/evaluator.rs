@@ -25,7 +25,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use self::known::{Key, Known, Sees, size};
 use self::part::part;
 use wavegate_engine::diff::jq::{Error, Evaluate, Found, Jq, Question};
-use wavegate_sandbox::{Failure, Limits, Pool, Program};
+use wavegate_sandbox::{EvalError, EvalLimits, Program, WorkerPool};
 
 /// The time limit of an expression on an object, as in Argo CD (SE-173).
 pub const JQ_TIME: Duration = Duration::from_secs(1);
@@ -60,10 +60,10 @@ const ANSWERS_SIZE: usize = 64 << 20;
 const ATTEMPTS: u32 = 3;
 
 /// The pool of workers; in tests, with this program as their program.
-pub(crate) fn pool() -> &'static Pool {
+pub(crate) fn pool() -> &'static WorkerPool {
     #[cfg(test)]
     wavegate_sandbox::start_workers_by_test("tests::serve_as_a_worker");
-    Pool::shared()
+    WorkerPool::shared()
 }
 
 /// Evaluates jq expressions, each for this time at most on one object.
@@ -106,7 +106,7 @@ struct Item {
 /// What became of a batch.
 struct Done {
     batch: Vec<Item>,
-    result: Result<(Vec<Value>, bool), Failure>,
+    result: Result<(Vec<Value>, bool), EvalError>,
 }
 
 impl Workers {
@@ -120,8 +120,8 @@ impl Workers {
         scope: &str,
         input: &Input<'_>,
         time: Duration,
-    ) -> Result<(Vec<Value>, bool), Failure> {
-        let limits = Limits { time, memory: MEMORY, output: OUTPUT };
+    ) -> Result<(Vec<Value>, bool), EvalError> {
+        let limits = EvalLimits { time, memory: MEMORY, output: OUTPUT };
         let mut attempt = 0;
         loop {
             match pool().evaluate(Program::Jq, scope, input, limits).await {
@@ -132,8 +132,8 @@ impl Workers {
                     }
                     return Ok((results, is_paused));
                 }
-                Ok(_) => return Err(Failure::Died("an answer that is no list".to_owned())),
-                Err(Failure::Unavailable(_)) if attempt < ATTEMPTS => {
+                Ok(_) => return Err(EvalError::Died("an answer that is no list".to_owned())),
+                Err(EvalError::Unavailable(_)) if attempt < ATTEMPTS => {
                     attempt += 1;
                     // On a thread that may block; a simulated clock must not advance.
                     std::thread::sleep(Duration::from_millis(100 << attempt));
@@ -204,7 +204,7 @@ impl Workers {
                         let rest = batch.get(count..).filter(|rest| !rest.is_empty());
                         rest.map(|rest| vec![rest.to_vec()])
                     }
-                    Err(Failure::Refused(why) | Failure::Unavailable(why)) => {
+                    Err(EvalError::Refused(why) | EvalError::Unavailable(why)) => {
                         for item in &batch {
                             answers.insert(item.at, Err(Error::Unavailable(why.clone())));
                         }
@@ -253,7 +253,7 @@ impl Workers {
         batch: &[Item],
         (texts, objects): (&[&str], &[Box<RawValue>]),
         time: Duration,
-    ) -> Result<(Vec<Value>, bool), Failure> {
+    ) -> Result<(Vec<Value>, bool), EvalError> {
         let mut places = HashMap::new();
         let mut sent = Vec::new();
         let work = batch.iter().map(|item| {
@@ -504,7 +504,7 @@ impl Workers {
                         waiting.push_front(rest.to_vec());
                     }
                 }
-                Err(Failure::Refused(why) | Failure::Unavailable(why)) => {
+                Err(EvalError::Refused(why) | EvalError::Unavailable(why)) => {
                     let why = format!("cannot be evaluated: {why}");
                     all.extend(batch.iter().map(|text| (*text, Err(why.clone()))));
                 }

@@ -16,7 +16,7 @@ use wavegate_api::Raw;
 use crate::evaluator::pool;
 use wavegate_engine::health::Checks;
 use wavegate_engine::health::scripts::{EvaluationKey, Script, ScriptResult, ScriptResults};
-use wavegate_sandbox::{Failure, Limits, Program};
+use wavegate_sandbox::{EvalError, EvalLimits, Program};
 
 /// The time of one run.
 const TIME: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ impl HealthScripts {
             "milliseconds": TIME.as_millis() as u64,
             "object": object,
         });
-        let limits = Limits { time: KILLED_AFTER, memory: MEMORY, output: OUTPUT };
+        let limits = EvalLimits { time: KILLED_AFTER, memory: MEMORY, output: OUTPUT };
         let one_at_a_time = self.slow.lock().get(&script.text).cloned();
         let alone = match &one_at_a_time {
             Some(slow) => Some(slow.try_lock_for(BUSY)?),
@@ -146,8 +146,8 @@ impl HealthScripts {
         let asked = pool().evaluate_blocking(Program::Lua, &caller, &input, limits);
         let result = match asked {
             Ok(returned) => ScriptResult::read(&returned, now),
-            Err(Failure::Unavailable(why)) => ScriptResult::not_run(&why, now),
-            Err(Failure::TimedOut(_)) => {
+            Err(EvalError::Unavailable(why)) => ScriptResult::not_run(&why, now),
+            Err(EvalError::TimedOut(_)) => {
                 let limit = TIME.as_millis();
                 ScriptResult::ended(&format!("the script was stopped after {limit} ms"), now)
             }

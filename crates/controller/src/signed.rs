@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wavegate_application::signatures::Demand;
-use wavegate_source::{Credentials, Error, Repositories, Signed};
+use wavegate_source::{RepoCredentials, Repositories, Signed, SourceError};
 
 /// Why a commit must not be used, by its own signature, or by those of the commits that lead to
 /// it; empty when it may.
@@ -16,8 +16,8 @@ pub async fn problems(
     demand: &Demand<'_>,
     signed: &Signed<'_>,
     keys: &BTreeMap<String, String>,
-    credentials: Option<&Credentials>,
-) -> Result<Vec<String>, Error> {
+    credentials: Option<&RepoCredentials>,
+) -> Result<Vec<String>, SourceError> {
     let commit = signed.commit;
     if !demand.is_about_history {
         let signature = sources.signature(signed, keys, credentials).await?;

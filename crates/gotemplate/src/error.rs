@@ -2,7 +2,7 @@
 
 /// The kind of a failed execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum TemplateFault {
     /// A key or a field does not exist.
     Missing,
     /// A limit was exceeded.
@@ -29,7 +29,7 @@ impl NoEntry {
 
 /// Why a template could not be parsed or rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum TemplateError {
     /// The template has a syntax error; parse errors have a line only.
     #[error("template: {name}:{line}: {message}")]
     Parse {
@@ -54,7 +54,7 @@ pub enum Error {
         /// The problem.
         message: String,
         /// What kind of failure it is.
-        fault: Fault,
+        fault: TemplateFault,
         /// The key that a map does not have, if that is the problem.
         missing: Option<Box<NoEntry>>,
     },
@@ -80,7 +80,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl TemplateError {
     /// The line of the error, counted from 1, if known.
     pub const fn line(&self) -> Option<usize> {
         match self {
@@ -94,7 +94,7 @@ impl Error {
     /// Whether a limit was exceeded: the same template fails in the same way for nearly all parameters.
     pub const fn is_limit(&self) -> bool {
         match self {
-            Self::Execute { fault, .. } => matches!(fault, Fault::Limit),
+            Self::Execute { fault, .. } => matches!(fault, TemplateFault::Limit),
             Self::TooLong { .. } => true,
             Self::Parse { .. } | Self::Option { .. } | Self::Unclosed { .. } => false,
         }
@@ -102,7 +102,7 @@ impl Error {
 
     /// Whether a key or a field does not exist: other parameters may have it.
     pub const fn is_missing(&self) -> bool {
-        matches!(self, Self::Execute { fault: Fault::Missing, .. })
+        matches!(self, Self::Execute { fault: TemplateFault::Missing, .. })
     }
 
     /// The key that a map does not have, if that is the problem.

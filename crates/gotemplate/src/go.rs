@@ -2,18 +2,18 @@
 //!
 //! [`Template::parse`] compiles a text once; [`Template::execute`] renders it for one set
 //! of parameters, and can be called from many threads. Output, errors and their positions
-//! are those of Go 1.26. Unlike Go, an execution is limited by [`Limits`] and can exhaust
+//! are those of Go 1.26. Unlike Go, an execution is limited by [`TemplateLimits`] and can exhaust
 //! neither memory nor the stack.
 
 use serde_json::{Map, Value as Json};
 
 pub use crate::engine::exec::MissingKey;
-pub use crate::engine::run::{Env, Limits, Random};
+pub use crate::engine::run::{Env, Random, TemplateLimits};
 
 use crate::engine::exec::{self, Source};
 use crate::engine::run::Run;
 use crate::engine::value::Value;
-use crate::error::Error;
+use crate::error::TemplateError;
 use crate::funcs;
 
 /// Options of the engine: `goTemplateOptions` of an ApplicationSet.
@@ -26,14 +26,14 @@ pub struct Options {
 impl Options {
     /// Parses options such as `missingkey=error`; the last one is used. An unknown option
     /// is an error (AS-133).
-    pub fn parse(options: &[String]) -> Result<Self, Error> {
+    pub fn parse(options: &[String]) -> Result<Self, TemplateError> {
         let mut parsed = Self::default();
         for option in options {
             parsed.missing_key = match option.as_str() {
                 "missingkey=invalid" | "missingkey=default" => MissingKey::Default,
                 "missingkey=zero" => MissingKey::Zero,
                 "missingkey=error" => MissingKey::Error,
-                _ => return Err(Error::Option { option: option.clone() }),
+                _ => return Err(TemplateError::Option { option: option.clone() }),
             };
         }
         Ok(parsed)
@@ -46,18 +46,22 @@ pub struct Template(Source);
 
 impl Template {
     /// Compiles a template without a name. Syntax errors and unknown functions are errors that name the line (AS-131).
-    pub fn parse(text: &str, options: &Options) -> Result<Self, Error> {
+    pub fn parse(text: &str, options: &Options) -> Result<Self, TemplateError> {
         Self::parse_named("", text, options)
     }
 
     /// Compiles a template whose name appears in its errors.
-    pub fn parse_named(name: &str, text: &str, options: &Options) -> Result<Self, Error> {
+    pub fn parse_named(name: &str, text: &str, options: &Options) -> Result<Self, TemplateError> {
         Source::parse(name, text, options.missing_key, funcs::find).map(Self)
     }
 
     /// Renders the template. Functions of time and random values (`now`, `randInt`, …)
     /// fail: see [`Self::execute_in`].
-    pub fn execute(&self, data: &Map<String, Json>, limits: &Limits) -> Result<String, Error> {
+    pub fn execute(
+        &self,
+        data: &Map<String, Json>,
+        limits: &TemplateLimits,
+    ) -> Result<String, TemplateError> {
         self.run(Value::from_object(data, &[]), Run::new(*limits, None))
     }
 
@@ -65,9 +69,9 @@ impl Template {
     pub fn execute_in(
         &self,
         data: &Map<String, Json>,
-        limits: &Limits,
+        limits: &TemplateLimits,
         env: &mut Env,
-    ) -> Result<String, Error> {
+    ) -> Result<String, TemplateError> {
         self.execute_typed(data, &[], limits, env)
     }
 
@@ -77,13 +81,13 @@ impl Template {
         &self,
         data: &Map<String, Json>,
         texts: &[&[&str]],
-        limits: &Limits,
+        limits: &TemplateLimits,
         env: &mut Env,
-    ) -> Result<String, Error> {
+    ) -> Result<String, TemplateError> {
         self.run(Value::from_object(data, texts), Run::new(*limits, Some(env)))
     }
 
-    fn run(&self, data: Value, run: Run<'_>) -> Result<String, Error> {
+    fn run(&self, data: Value, run: Run<'_>) -> Result<String, TemplateError> {
         let out = exec::execute(&self.0, data, run)?;
         // Functions that count bytes may split a character; the output is text.
         Ok(String::from_utf8(out)

@@ -2,7 +2,7 @@
 //!
 //! Two engines, as an ApplicationSet has them: [`simple`] replaces `{{name}}`, [`go`] is the Go `text/template` language
 //! with its library of functions. Also the sanitisers [`normalize`] and [`slugify`].
-//! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by an [`Error`].
+//! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by an [`TemplateError`].
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -15,7 +15,7 @@ pub mod simple;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Error, Fault, NoEntry};
+pub use error::{NoEntry, TemplateError, TemplateFault};
 pub use sanitize::{normalize, slugify};
 
 /// Prints a number as Go's `fmt.Sprint` prints a float64 (AS-111): `3`, `1.5`, `1e+06`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::TemplateError;
 
 /// Replaces each `{{name}}` by the parameter of that name if it is a string; other
 /// placeholders are kept.
@@ -13,7 +13,11 @@ use crate::error::Error;
 /// # Errors
 ///
 /// An unclosed `{{`, and a result of more than `max_bytes`.
-pub fn render(text: &str, params: &Map<String, Value>, max_bytes: usize) -> Result<String, Error> {
+pub fn render(
+    text: &str,
+    params: &Map<String, Value>,
+    max_bytes: usize,
+) -> Result<String, TemplateError> {
     if !has_placeholder(text) {
         return Ok(text.to_owned());
     }
@@ -23,7 +27,7 @@ pub fn render(text: &str, params: &Map<String, Value>, max_bytes: usize) -> Resu
         out.push_str(before);
         let Some((tag, tail)) = after.split_once("}}") else {
             let line = 1 + text[..text.len() - after.len()].matches('\n').count();
-            return Err(Error::Unclosed { line });
+            return Err(TemplateError::Unclosed { line });
         };
         match params.get(tag.trim()) {
             Some(Value::String(value)) if !tag.trim().is_empty() => out.push_str(value),
@@ -35,7 +39,7 @@ pub fn render(text: &str, params: &Map<String, Value>, max_bytes: usize) -> Resu
         }
         rest = tail;
         if out.len() + rest.len() > max_bytes {
-            return Err(Error::TooLong { max_bytes });
+            return Err(TemplateError::TooLong { max_bytes });
         }
     }
     out.push_str(rest);

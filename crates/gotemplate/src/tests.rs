@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::go::{Env, Limits, Options, Random, Template};
-use super::{Error, float_text, normalize, simple, slugify};
+use super::go::{Env, Options, Random, Template, TemplateLimits};
+use super::{TemplateError, float_text, normalize, simple, slugify};
 
 /// One recorded result of the Go engine.
 #[derive(Deserialize)]
@@ -26,9 +26,9 @@ fn render(
     template: &str,
     params: &Map<String, Value>,
     options: &[String],
-) -> Result<String, Error> {
+) -> Result<String, TemplateError> {
     let options = Options::parse(options)?;
-    Template::parse(template, &options)?.execute(params, &Limits::default())
+    Template::parse(template, &options)?.execute(params, &TemplateLimits::default())
 }
 
 /// Line and column of a Go error text, where it has them.
@@ -196,7 +196,8 @@ fn an_unknown_option_is_rejected() {
 #[test]
 fn errors_have_template_line_and_column() {
     let template = Template::parse_named("patch", "a\n  {{ .x.y }}", &Options::default()).unwrap();
-    let error = template.execute(&object(json!({"x": "text"})), &Limits::default()).unwrap_err();
+    let error =
+        template.execute(&object(json!({"x": "text"})), &TemplateLimits::default()).unwrap_err();
     assert_eq!((error.line(), error.column()), (Some(2), Some(7)));
     assert!(
         error.to_string().starts_with("template: patch:2:7: executing \"patch\" at <.x.y>: "),
@@ -240,11 +241,11 @@ fn time_and_random_values_come_from_the_environment() {
     ] {
         let template = Template::parse(text, &Options::default()).unwrap();
         let out = template
-            .execute_in(&object(json!({"a": 1})), &Limits::default(), &mut fixed_env())
+            .execute_in(&object(json!({"a": 1})), &TemplateLimits::default(), &mut fixed_env())
             .unwrap();
         assert!(regex::Regex::new(want).unwrap().is_match(&out), "{text} gave {out}");
         assert!(
-            template.execute(&Map::new(), &Limits::default()).is_err(),
+            template.execute(&Map::new(), &TemplateLimits::default()).is_err(),
             "{text} needs an environment"
         );
     }
@@ -345,7 +346,10 @@ fn templates_are_compiled_once_and_shared() {
     let template = Template::parse("{{ .a }}", &Options::default()).unwrap();
     shared(&template);
     for a in ["x", "y"] {
-        assert_eq!(template.execute(&object(json!({"a": a})), &Limits::default()).unwrap(), a);
+        assert_eq!(
+            template.execute(&object(json!({"a": a})), &TemplateLimits::default()).unwrap(),
+            a
+        );
     }
 }
 
@@ -434,7 +438,7 @@ proptest! {
     fn no_text_causes_a_panic(text in hostile_text(), inside in any::<bool>()) {
         let text = if inside { format!("{{{{ {text} }}}}") } else { text };
         let params = object(json!({"a": {"b": [1, "x", null]}, "s": "é\n"}));
-        let limits = Limits { output_bytes: 10_000, steps: 10_000, ..Limits::default() };
+        let limits = TemplateLimits { output_bytes: 10_000, steps: 10_000, ..TemplateLimits::default() };
         if let Ok(template) = Template::parse(&text, &Options::default()) {
             let first = template.execute_in(&params, &limits, &mut fixed_env());
             prop_assert_eq!(first, template.execute_in(&params, &limits, &mut fixed_env()));
@@ -445,7 +449,7 @@ proptest! {
     #[test]
     fn no_argument_causes_a_panic(text in any::<String>(), n in any::<i64>(), m in -9_i64..40, f in any::<f64>()) {
         let params = object(json!({"s": text, "f": f}));
-        let limits = Limits { output_bytes: 10_000, steps: 20_000, ..Limits::default() };
+        let limits = TemplateLimits { output_bytes: 10_000, steps: 20_000, ..TemplateLimits::default() };
         for call in [
             "trunc N .s", "substr M N .s", "substr M 5 .s", "abbrev M .s", "abbrevboth M 9 .s", "wrap M .s", "wrapWith M .s .s",
             "snakecase .s", "camelcase .s", "title .s", "initials .s", "normalize .s", "slugify M .s", "slugify M false .s",

@@ -97,7 +97,7 @@ pub enum Connection {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub enum Refused {
+pub enum ConnectError {
     /// The certificate of the server is not trusted.
     Untrusted(CertificateError),
     /// Anything else.
@@ -143,19 +143,19 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// All of [`Refused`].
+    /// All of [`ConnectError`].
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Refused> {
+    ) -> Result<Response<Incoming>, ConnectError> {
         *request.uri_mut() = with_port(std::mem::take(request.uri_mut()));
         let sent = match self {
             Self::Direct(client) => client.request(request).await,
             Self::Proxy(client) => client.request(request).await,
         };
         sent.map_err(|error| match certificate_error(&error) {
-            Some(why) => Refused::Untrusted(why),
-            None => Refused::Other(error),
+            Some(why) => ConnectError::Untrusted(why),
+            None => ConnectError::Other(error),
         })
     }
 }

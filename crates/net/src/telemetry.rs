@@ -17,7 +17,7 @@ use crate::terminal;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// For humans.
     #[default]
     Text,
@@ -27,7 +27,7 @@ pub enum Format {
     ArgoCd,
 }
 
-impl FromStr for Format {
+impl FromStr for LogFormat {
     type Err = Error;
 
     /// In any case, as in Argo CD.
@@ -67,10 +67,10 @@ static JSON: AtomicBool = AtomicBool::new(false);
 /// # Errors
 ///
 /// When the level is unknown; nothing is logged then.
-pub fn init(format: Format, level: &str) -> Result<(), Error> {
+pub fn init(format: LogFormat, level: &str) -> Result<(), Error> {
     // Fails only when logging was started before.
     let started = tracing::subscriber::set_global_default(subscriber(format, level)?);
-    if started.is_ok() && format != Format::Text {
+    if started.is_ok() && format != LogFormat::Text {
         JSON.store(true, Ordering::Relaxed);
         // What reads the log expects a JSON object in each line, also after a panic.
         std::panic::set_hook(Box::new(log_panic));
@@ -106,7 +106,7 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 /// # Errors
 ///
 /// When the level is unknown.
-pub fn until_dropped(format: Format, level: &str) -> Result<DefaultGuard, Error> {
+pub fn until_dropped(format: LogFormat, level: &str) -> Result<DefaultGuard, Error> {
     Ok(tracing::subscriber::set_default(subscriber(format, level)?))
 }
 
@@ -130,7 +130,7 @@ fn filter(level: &str) -> Result<EnvFilter, Error> {
     EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))
 }
 
-fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
+fn subscriber(format: LogFormat, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
     let asked = filter(level)?;
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| without_library_logs(asked, level));
@@ -142,8 +142,8 @@ fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send +
         // A closed standard error must not cause a panic.
         .log_internal_errors(false);
     Ok(match format {
-        Format::Text => Box::new(lines.finish()),
-        Format::Json | Format::ArgoCd => Box::new(lines.json().flatten_event(true).finish()),
+        LogFormat::Text => Box::new(lines.finish()),
+        LogFormat::Json | LogFormat::ArgoCd => Box::new(lines.json().flatten_event(true).finish()),
     })
 }
 
@@ -167,21 +167,21 @@ fn without_library_logs(filter: EnvFilter, asked: &str) -> EnvFilter {
 }
 
 /// Standard error, with credentials removed and control characters escaped.
-struct Redacted(std::io::Stderr, Format);
+struct Redacted(std::io::Stderr, LogFormat);
 
 impl Write for Redacted {
     /// Takes a whole line at a time, as log lines are written.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let text = match self.1 {
-            Format::Text => crate::redact::text(&text),
-            Format::Json | Format::ArgoCd => json::redacted(&text),
+            LogFormat::Text => crate::redact::text(&text),
+            LogFormat::Json | LogFormat::ArgoCd => json::redacted(&text),
         };
         // The library has escaped control characters in fields.
         let text = match self.1 {
-            Format::Text => terminal::printable_lines(&text, true),
-            Format::Json => terminal::json(&text).into_owned(),
-            Format::ArgoCd => terminal::json(&argo_cd::line(&text)).into_owned(),
+            LogFormat::Text => terminal::printable_lines(&text, true),
+            LogFormat::Json => terminal::json(&text).into_owned(),
+            LogFormat::ArgoCd => terminal::json(&argo_cd::line(&text)).into_owned(),
         };
         self.0.write_all(text.as_bytes())?;
         Ok(line.len())
@@ -219,11 +219,11 @@ mod tests {
 
     #[test]
     fn formats_and_levels_are_checked() {
-        assert_eq!("json".parse(), Ok(Format::Json));
-        assert_eq!("argocd".parse(), Ok(Format::ArgoCd));
-        assert_eq!("JSON".parse(), Ok(Format::Json));
+        assert_eq!("json".parse(), Ok(LogFormat::Json));
+        assert_eq!("argocd".parse(), Ok(LogFormat::ArgoCd));
+        assert_eq!("JSON".parse(), Ok(LogFormat::Json));
         assert_eq!(
-            "XML".parse::<Format>().unwrap_err().to_string(),
+            "XML".parse::<LogFormat>().unwrap_err().to_string(),
             "log format: \"XML\" is none of text, json, argocd"
         );
         for level in ["debug", "WARN", "off", "info,wavegate=debug", "wavegate[reconcile]=trace"] {
@@ -231,12 +231,12 @@ mod tests {
         }
         let typo = check_level("inof").unwrap_err().to_string();
         assert!(typo.contains("\"inof\" is not one of") && typo.contains("no level"), "{typo}");
-        let wrong = init(Format::Text, "wavegate=loud").unwrap_err();
+        let wrong = init(LogFormat::Text, "wavegate=loud").unwrap_err();
         assert!(
             wrong.to_string().starts_with("log level: \"wavegate=loud\" is not one of"),
             "{wrong}"
         );
-        assert_eq!(init(Format::Text, "warn"), Ok(()));
-        assert_eq!(init(Format::Json, "info"), Ok(()), "only the first call has an effect");
+        assert_eq!(init(LogFormat::Text, "warn"), Ok(()));
+        assert_eq!(init(LogFormat::Json, "info"), Ok(()), "only the first call has an effect");
     }
 }

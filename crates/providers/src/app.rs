@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::app_token::{Installation, Kept, Key, digest};
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::github;
 use super::http::{Api, segment};
 use super::objects::text_of;
@@ -32,13 +32,13 @@ pub(super) async fn api(
     secret: &str,
     owner: &str,
     asker: &Asker,
-) -> Result<Api, Failure> {
+) -> Result<Api, ProviderError> {
     let namespace = &asker.control_plane;
     let found = providers.objects.secret(namespace, secret).await?;
     let place = format!("Secret {namespace}/{secret}");
     let text = |key: &str| {
         let text = text_of(&found, key).map(|text| text.trim().to_owned());
-        text.ok_or_else(|| Failure::new(format!("{place}: has no key {key}")))
+        text.ok_or_else(|| ProviderError::new(format!("{place}: has no key {key}")))
     };
     let (app, private) = (text("githubAppID")?, text("githubAppPrivateKey")?);
     let installation = match text("githubAppInstallationID").unwrap_or_default() {
@@ -52,7 +52,7 @@ pub(super) async fn api(
     let key = Key { app, digest: digest(&private), installation, base };
     let fresh = async {
         let claim = claim(&key.app, &private, providers.clock.now().as_second())
-            .map_err(|why| Failure::new(format!("{place}: githubAppPrivateKey: {why}")))?;
+            .map_err(|why| ProviderError::new(format!("{place}: githubAppPrivateKey: {why}")))?;
         let as_app = providers.open(provider, &key.base, asker).await?;
         let as_app = github::headers(as_app)?.with(AUTHORIZATION, &format!("Bearer {claim}"))?;
         token(&as_app, &key.installation).await
@@ -63,7 +63,10 @@ pub(super) async fn api(
 }
 
 /// Asks for the token of an installation; returns when it expires, too.
-async fn token(as_app: &Api, installation: &Installation) -> Result<(String, Timestamp), Failure> {
+async fn token(
+    as_app: &Api,
+    installation: &Installation,
+) -> Result<(String, Timestamp), ProviderError> {
     let installation = match installation {
         Installation::Id(id) => id.clone(),
         Installation::OfOwner(owner) => {
@@ -77,7 +80,7 @@ async fn token(as_app: &Api, installation: &Installation) -> Result<(String, Tim
     let reply = as_app.post(&path, &json!({})).await;
     let Token { token, expires_at } = reply.map_err(|failure| failure.of("GitHub App"))?.json()?;
     if !is_token(&token) {
-        return Err(Failure::new(format!(
+        return Err(ProviderError::new(format!(
             "GitHub App: {}{path}: the answer has no token",
             as_app.base()
         )));

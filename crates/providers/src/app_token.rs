@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use wavegate_net::token_cache::TokenCache;
 
 /// Whose token it is.
@@ -27,7 +27,7 @@ pub(super) enum Installation {
 }
 
 /// The tokens of this process.
-pub(super) type Tokens = Arc<TokenCache<Key, String, Failure>>;
+pub(super) type Tokens = Arc<TokenCache<Key, String, ProviderError>>;
 
 /// A token that is sent, and where it is kept.
 #[derive(Debug)]

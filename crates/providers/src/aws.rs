@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::http::{Api, Reply, segment};
 use super::login::trust;
 use super::providers::{Asker, Providers};
@@ -51,17 +51,17 @@ pub(super) struct Service {
 }
 
 /// The region: that of the generator, else that of the controller.
-pub(super) fn region(providers: &Providers, written: &str) -> Result<String, Failure> {
+pub(super) fn region(providers: &Providers, written: &str) -> Result<String, ProviderError> {
     let own = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
     let own = own.filter_map(|name| providers.variable(name)).next();
     let region = Some(written).filter(|region| !region.is_empty()).or(own);
     let Some(region) = region else {
-        return Err(Failure::new("region: is missing, and AWS_REGION is not set"));
+        return Err(ProviderError::new("region: is missing, and AWS_REGION is not set"));
     };
     // It becomes a part of the host.
     match region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         true => Ok(region.to_owned()),
-        false => Err(Failure::new(format!("region: {region:?} is not a region"))),
+        false => Err(ProviderError::new(format!("region: {region:?} is not a region"))),
     }
 }
 
@@ -72,13 +72,13 @@ pub(super) fn api(
     region: &str,
     asker: &Asker,
     pem: Option<&str>,
-) -> Result<Api, Failure> {
+) -> Result<Api, ProviderError> {
     let own = format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase());
     let endpoint = providers.variable(&own).or_else(|| providers.variable("AWS_ENDPOINT_URL"));
     let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
     let public = format!("https://{service}.{region}.{suffix}");
     let base = endpoint.unwrap_or(&public);
-    let tls = trust(pem, false).map_err(Failure::new)?;
+    let tls = trust(pem, false).map_err(ProviderError::new)?;
     Api::new(base, tls, &providers.proxy, asker.limits.clone(), providers.clock.clone())
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn identity(
     role: &str,
     region: &str,
     asker: &Asker,
-) -> Result<Identity, Failure> {
+) -> Result<Identity, ProviderError> {
     let pem = providers.root_ca().await?;
     let pem = pem.as_deref();
     let own = own_identity(providers, region, asker, pem).await?;
@@ -110,7 +110,7 @@ async fn own_identity(
     region: &str,
     asker: &Asker,
     pem: Option<&str>,
-) -> Result<Identity, Failure> {
+) -> Result<Identity, ProviderError> {
     let variable = |name: &str| providers.variable(name);
     if let (Some(key_id), Some(secret)) =
         (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"))
@@ -120,7 +120,7 @@ async fn own_identity(
     }
     let file = async |path: &str| {
         let read = tokio::fs::read_to_string(path).await;
-        read.map_err(|error| Failure::new(format!("{path}: {error}")))
+        read.map_err(|error| ProviderError::new(format!("{path}: {error}")))
     };
     if let (Some(path), Some(role)) =
         (variable("AWS_WEB_IDENTITY_TOKEN_FILE"), variable("AWS_ROLE_ARN"))
@@ -144,7 +144,7 @@ async fn own_identity(
     let full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned);
     let address = relative.map(|path| format!("{CONTAINER}{path}")).or(full);
     if let Some(address) = address {
-        let tls = trust(pem, false).map_err(Failure::new)?;
+        let tls = trust(pem, false).map_err(ProviderError::new)?;
         // The address is on this machine, for which there is no proxy.
         let direct = Proxy::default();
         let mut api =
@@ -160,7 +160,7 @@ async fn own_identity(
         let found: Container = api.get("").await?.json()?;
         return Ok(known(&found.access_key_id, &found.secret_access_key, &found.token));
     }
-    Err(Failure::new(
+    Err(ProviderError::new(
         "the controller has no AWS identity: none of AWS_WEB_IDENTITY_TOKEN_FILE with \
          AWS_ROLE_ARN, AWS_CONTAINER_CREDENTIALS_FULL_URI, and AWS_ACCESS_KEY_ID with \
          AWS_SECRET_ACCESS_KEY is set; the identity of the machine is not used",
@@ -182,7 +182,7 @@ fn known(key_id: &str, secret: &str, session: &str) -> Identity {
 }
 
 /// The credentials in an answer of the token service, which is XML without attributes.
-fn temporary(reply: &Reply) -> Result<Identity, Failure> {
+fn temporary(reply: &Reply) -> Result<Identity, ProviderError> {
     let text = reply.text();
     let element = |name: &str| {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;
@@ -191,14 +191,14 @@ fn temporary(reply: &Reply) -> Result<Identity, Failure> {
     let all = (element("AccessKeyId"), element("SecretAccessKey"), element("SessionToken"));
     match all {
         (Some(key_id), Some(secret), Some(session)) => Ok(known(&key_id, &secret, &session)),
-        _ => Err(Failure::new("the AWS token service gave no credentials")),
+        _ => Err(ProviderError::new("the AWS token service gave no credentials")),
     }
 }
 
 /// Sends a request, and again after a pause when it was one too many.
-async fn retried<F>(api: &Api, send: impl Fn() -> F) -> Result<Reply, Failure>
+async fn retried<F>(api: &Api, send: impl Fn() -> F) -> Result<Reply, ProviderError>
 where
-    F: Future<Output = Result<Reply, Failure>>,
+    F: Future<Output = Result<Reply, ProviderError>>,
 {
     for pause in PAUSES {
         match send().await {
@@ -214,15 +214,20 @@ where
 
 impl Service {
     /// Calls an operation of a service with JSON.
-    pub async fn call(&self, target: &str, body: &Value) -> Result<Reply, Failure> {
+    pub async fn call(&self, target: &str, body: &Value) -> Result<Reply, ProviderError> {
         self.post("application/x-amz-json-1.1", target, body.to_string()).await
     }
 
-    async fn post(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {
+    async fn post(&self, kind: &str, target: &str, body: String) -> Result<Reply, ProviderError> {
         retried(&self.api, || self.post_once(kind, target, body.clone())).await
     }
 
-    async fn post_once(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {
+    async fn post_once(
+        &self,
+        kind: &str,
+        target: &str,
+        body: String,
+    ) -> Result<Reply, ProviderError> {
         let uri: http::Uri = self.api.base().parse().unwrap_or_default();
         let host = uri.authority().map(ToString::to_string).unwrap_or_default();
         let path = match uri.path() {
@@ -250,7 +255,8 @@ impl Service {
             service: self.name,
         };
         let authorization = request.authorization(&self.identity);
-        let invalid = |_| Failure::new("AWS: a credential cannot be sent: it has a line break");
+        let invalid =
+            |_| ProviderError::new("AWS: a credential cannot be sent: it has a line break");
         let mut all = HeaderMap::new();
         for (name, value) in &headers {
             let value = HeaderValue::try_from(value.as_str()).map_err(invalid)?;

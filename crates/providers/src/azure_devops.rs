@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::github::Label;
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
@@ -80,7 +80,7 @@ fn list<T: DeserializeOwned>(_: &str, reply: &Reply, _: usize) -> Page<T> {
     // Lists of servers that page name the next one by a token.
     match reply.header("x-ms-continuationtoken") {
         None => Ok((value, None)),
-        Some(_) => Err(Failure::new("the list goes on, which the API does not document")),
+        Some(_) => Err(ProviderError::new("the list goes on, which the API does not document")),
     }
 }
 
@@ -89,7 +89,7 @@ impl AzureDevOps {
         format!("/{}/_apis/git/repositories", segment(&self.query.project))
     }
 
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let path = format!("{}?{VERSION}", self.place());
         let is_ssh = self.query.clone_protocol == "ssh";
         // One without a default branch has no commits, and a disabled one cannot be read.
@@ -108,7 +108,7 @@ impl AzureDevOps {
         Ok(self.api.pages(&path, list).await?.filter_map(repository))
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = format!("{}/{}/stats/branches", self.place(), segment(&repository.id));
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.commit_id);
         if self.query.all_branches {
@@ -119,7 +119,7 @@ impl AzureDevOps {
         Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         path_segments(path)?;
         let path = format!(
             "{}/{}/items?path={}&versionDescriptor.version={}&versionDescriptor.versionType=branch\
@@ -135,7 +135,7 @@ impl AzureDevOps {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let path = format!(
             "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE_SIZE}&{VERSION}",
             segment(&query.project),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::http::{Api, Page, Pages, Reply, continued, path_segments, segment};
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repositories, Repository,
@@ -42,9 +42,13 @@ pub(super) struct Link {
 }
 
 /// The URL of a repository for a protocol.
-pub(super) fn clone_url(slug: &str, links: Vec<Link>, protocol: &str) -> Result<String, Failure> {
+pub(super) fn clone_url(
+    slug: &str,
+    links: Vec<Link>,
+    protocol: &str,
+) -> Result<String, ProviderError> {
     let link = links.into_iter().find(|link| link.name == protocol);
-    let missing = || Failure::new(format!("{slug}: has no URL for {protocol}"));
+    let missing = || ProviderError::new(format!("{slug}: has no URL for {protocol}"));
     link.map(|link| link.href).ok_or_else(missing)
 }
 
@@ -99,7 +103,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 }
 
 impl Bitbucket {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let Repositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/repositories/{}?role=member&pagelen=100", segment(owner));
         let protocol = if clone_protocol.is_empty() { "ssh" } else { clone_protocol };
@@ -119,7 +123,7 @@ impl Bitbucket {
         format!("/repositories/{}/{}", segment(&self.query.owner), segment(&repository.name))
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = self.place(repository);
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.target.hash);
         if self.query.all_branches {
@@ -134,7 +138,7 @@ impl Bitbucket {
         Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         let place = self.place(&branch.repository);
         let (sha, path) = (segment(&branch.sha), path_segments(path)?);
         let path = format!("{place}/src/{sha}/{path}?format=meta");
@@ -144,7 +148,7 @@ impl Bitbucket {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repositories/{owner}/{repository}/pullrequests?state=OPEN&pagelen=50");
         Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {

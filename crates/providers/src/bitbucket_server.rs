@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::bitbucket::{Link, clone_url};
-use super::failure::{Failure, existing};
+use super::failure::{ProviderError, existing};
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repositories, Repository,
@@ -78,12 +78,12 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
     match (is_last_page, next_page_start) {
         (true, _) => Ok((values, None)),
         (false, Some(start)) => Ok((values, Some(format!("{path}&start={start}")))),
-        (false, None) => Err(Failure::new(format!("{path}: does not say where it goes on"))),
+        (false, None) => Err(ProviderError::new(format!("{path}: does not say where it goes on"))),
     }
 }
 
 impl BitbucketServer {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let Repositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/projects/{}/repos?limit=100", segment(owner));
         let protocol = if clone_protocol == "https" { "http" } else { "ssh" };
@@ -104,7 +104,7 @@ impl BitbucketServer {
         format!("/projects/{project}/repos/{slug}")
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = Self::place(repository);
         let branch = |one: Ref| repository.branch(&one.display_id, &one.latest_commit);
         // 404 is a default branch that does not exist, 204 none: both have no commits.
@@ -119,7 +119,7 @@ impl BitbucketServer {
         Ok(self.api.pages(&path, page).await?.map(branch))
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         let place = Self::place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/browse/{path}?at={name}&type=true&limit=100");
@@ -129,7 +129,7 @@ impl BitbucketServer {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let (project, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/projects/{project}/repos/{repository}/pull-requests?limit=100");
         Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::aws::{self, Service};
-use super::failure::{Failure, existing};
+use super::failure::{ProviderError, existing};
 use super::http::{Pages, path_segments};
 use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{Branch, Login, Repositories, Repository};
@@ -70,7 +70,7 @@ impl CodeCommit {
         providers: &Providers,
         query: Repositories,
         asker: &Asker,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ProviderError> {
         let (role, region) = match &query.provider.login {
             Login::Role { role, region } => (role.as_str(), region.as_str()),
             _ => ("", ""),
@@ -93,7 +93,7 @@ impl CodeCommit {
         &self,
         operation: &str,
         body: &Value,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ProviderError> {
         let target = format!("CodeCommit_20150413.{operation}");
         let reply = self.service.call(&target, body).await;
         reply.map_err(|failure| failure.of(operation))?.json()
@@ -105,14 +105,14 @@ impl CodeCommit {
         target: &str,
         mut body: Value,
         (field, token): (&str, &str),
-    ) -> Result<Pages<Value>, Failure> {
+    ) -> Result<Pages<Value>, ProviderError> {
         let operation = target.rsplit('.').next().unwrap_or(target);
         let mut items = Vec::new();
         for page in 1..=MAX_PAGES {
             let reply = service.call(target, &body).await;
             let reply: Value = reply.map_err(|failure| failure.of(operation))?.json()?;
             let Value::Array(more) = &reply[field] else {
-                return Err(Failure::new(format!("the answer has no list {field}")));
+                return Err(ProviderError::new(format!("the answer has no list {field}")));
             };
             items.extend(more.iter().cloned());
             match &reply[token] {
@@ -122,20 +122,20 @@ impl CodeCommit {
                 }
                 Value::String(next) if body[token] == next.as_str() => {
                     let why = "the server names the same page again as the next one";
-                    return Err(Failure::new(format!("{operation}: page {page}: {why}")));
+                    return Err(ProviderError::new(format!("{operation}: page {page}: {why}")));
                 }
                 // What follows would be missing.
                 Value::String(next) => body[token] = next.as_str().into(),
                 _ => {
                     let why = format!("{token} must be a string");
-                    return Err(Failure::new(format!("{operation}: page {page}: {why}")));
+                    return Err(ProviderError::new(format!("{operation}: page {page}: {why}")));
                 }
             }
         }
-        Err(Failure::new(format!("limit exceeded: the list has more than {MAX_PAGES} pages")))
+        Err(ProviderError::new(format!("limit exceeded: the list has more than {MAX_PAGES} pages")))
     }
 
-    async fn names(&self) -> Result<Pages<String>, Failure> {
+    async fn names(&self) -> Result<Pages<String>, ProviderError> {
         let tags = &self.query.scope.tags;
         let listed = if tags.is_empty() {
             let target = "CodeCommit_20150413.ListRepositories";
@@ -159,12 +159,12 @@ impl CodeCommit {
             let Listed { name, arn } = serde_json::from_value(item).unwrap_or_default();
             // arn:aws:codecommit:REGION:ACCOUNT:NAME
             let of_arn = || Some(arn?.splitn(6, ':').nth(5)?.to_owned());
-            let missing = || Failure::new("a repository of the answer has no name");
+            let missing = || ProviderError::new("a repository of the answer has no name");
             name.or_else(of_arn).ok_or_else(missing)
         })
     }
 
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let Pages { items, several } = self.names().await?;
         let mut repositories = Vec::new();
         for name in items {
@@ -181,7 +181,7 @@ impl CodeCommit {
                     None if one.clone_url_http.starts_with(HOST_FIPS) => one.clone_url_http,
                     None => {
                         let text = format!("{name}: its URL has no form for https-fips");
-                        return Err(Failure::new(text));
+                        return Err(ProviderError::new(text));
                     }
                 },
                 _ => one.clone_url_ssh,
@@ -199,7 +199,7 @@ impl CodeCommit {
     }
 
     /// The branches, without their commits: each would be a request.
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         if !self.query.all_branches {
             return Ok(Pages::one([repository.branch(&repository.default_branch, "")]));
         }
@@ -207,12 +207,12 @@ impl CodeCommit {
         let target = "CodeCommit_20150413.ListBranches";
         let listed = Self::list(&self.service, target, body, ("branches", "nextToken")).await?;
         listed.try_map(|name| {
-            let missing = || Failure::new("ListBranches: a branch of the answer has no name");
+            let missing = || ProviderError::new("ListBranches: a branch of the answer has no name");
             Ok(repository.branch(name.as_str().ok_or_else(missing)?, ""))
         })
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         let path = path_segments(path).map(|_| path.trim_matches('/').to_owned())?;
         if path.is_empty() {
             return Ok(true);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::objects::NamedKind;
 use super::providers::{Asker, Providers};
 use wavegate_api::Raw;
@@ -13,19 +13,19 @@ pub(super) async fn ask(
     providers: &Providers,
     query: &Decisions,
     asker: &Asker,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, ProviderError> {
     let namespace = &asker.control_plane;
     let place = format!("ConfigMap {namespace}/{}", query.config_map);
     let data = providers.objects.config_map(namespace, &query.config_map).await?;
     let text = |key: &str| data.get(key).map(|text| text.trim()).unwrap_or_default();
     let required = |key: &str| match text(key) {
-        "" => Err(Failure::new(format!("{place}: has no key {key}"))),
+        "" => Err(ProviderError::new(format!("{place}: has no key {key}"))),
         text => Ok(text.to_owned()),
     };
     let api_version = required("apiVersion")?;
     let Some((group, version)) = api_version.split_once('/') else {
         let text = format!("{place}: apiVersion: must be a group and a version, as group/v1");
-        return Err(Failure::new(text));
+        return Err(ProviderError::new(text));
     };
     let kind =
         NamedKind { group: group.to_owned(), version: version.to_owned(), kind: required("kind")? };
@@ -39,7 +39,7 @@ pub(super) async fn ask(
         };
         let NamedKind { kind, .. } = kind;
         let text = format!("no {kind} of {api_version} with the {which} in namespace {namespace}");
-        return Err(Failure::new(text));
+        return Err(ProviderError::new(text));
     }
     let mut resources: Vec<(String, Value)> = objects
         .into_iter()

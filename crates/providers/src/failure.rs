@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// Why a service gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct ProviderError {
     /// The reason, for users, without credentials.
     pub text: String,
     /// What follows from it.
@@ -24,7 +24,7 @@ pub enum Kind {
     Other,
 }
 
-impl Failure {
+impl ProviderError {
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: Kind::Other }
     }
@@ -52,7 +52,7 @@ impl Failure {
 }
 
 /// `None` for something that does not exist.
-pub(super) fn existing<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
+pub(super) fn existing<T>(read: Result<T, ProviderError>) -> Result<Option<T>, ProviderError> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(failure) if failure.is_not_found() => Ok(None),

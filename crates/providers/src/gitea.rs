@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::{Failure, existing};
+use super::failure::{ProviderError, existing};
 use super::github::{Label, Request};
 use super::gitlab::ListedBranch;
 use super::http::{Api, PARALLEL, Page, Pages, Reply, path_segments, segment};
@@ -52,7 +52,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, number: usize) -> Page<T
 }
 
 impl Gitea {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let Repositories { owner, scope, clone_protocol, .. } = &self.query;
         let path = |of: &str| format!("/{of}/{}/repos?limit=50", segment(owner));
         let listed = self.api.pages(&path("orgs"), page::<Listed>).await;
@@ -76,7 +76,7 @@ impl Gitea {
                 labels: labels.items.into_iter().map(|label| label.name).collect(),
                 ..Repository::default()
             };
-            Ok::<_, Failure>((repository, labels.several))
+            Ok::<_, ProviderError>((repository, labels.several))
         });
         let read = futures::stream::iter(read).buffered(PARALLEL);
         let read: Vec<(Repository, bool)> = read.try_collect().await?;
@@ -88,7 +88,7 @@ impl Gitea {
         format!("/repos/{}/{}", segment(&self.query.owner), segment(&repository.name))
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = self.place(repository);
         let branch = |one: ListedBranch| one.of(repository);
         if self.query.all_branches {
@@ -101,7 +101,7 @@ impl Gitea {
         Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         let place = self.place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/contents/{path}?ref={name}");
@@ -111,7 +111,7 @@ impl Gitea {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?state=open&limit=50");
         Ok(api.pages(&path, page).await?.map(Request::pull_request))

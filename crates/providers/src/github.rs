@@ -4,7 +4,7 @@ use http::header::{ACCEPT, HeaderName};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repositories, Repository,
@@ -110,7 +110,7 @@ pub(super) fn base(api: &str) -> String {
 }
 
 /// The headers of each request.
-pub(super) fn headers(api: Api) -> Result<Api, Failure> {
+pub(super) fn headers(api: Api) -> Result<Api, ProviderError> {
     api.with(ACCEPT, "application/vnd.github+json")?
         .with(HeaderName::from_static("x-github-api-version"), "2022-11-28")
 }
@@ -121,7 +121,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 }
 
 impl GitHub {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let path = format!("/orgs/{}/repos?per_page=100", segment(&self.query.owner));
         let mut listed = self.api.pages(&path, page::<Listed>).await?;
         listed.items.retain(|one| self.query.scope.archived || !one.archived);
@@ -141,7 +141,7 @@ impl GitHub {
         format!("/repos/{}/{}", segment(&repository.organization), segment(&repository.name))
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = Self::place(repository);
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
         if self.query.all_branches {
@@ -157,7 +157,7 @@ impl GitHub {
         Ok(Pages::one(self.api.find_json(&path).await?.map(branch)))
     }
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         let place = Self::place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/contents/{path}?ref={name}");
@@ -167,7 +167,7 @@ impl GitHub {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
         Ok(api.pages(&path, page).await?.map(Request::pull_request))

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::{Failure, existing};
+use super::failure::{ProviderError, existing};
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repositories, Repository,
@@ -90,7 +90,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 }
 
 impl GitLab {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         let Repositories { owner, scope, clone_protocol, .. } = &self.query;
         let mut path = format!(
             "/groups/{}/projects?per_page=100&order_by=id&sort=asc&include_subgroups={}&with_shared={}",
@@ -122,7 +122,7 @@ impl GitLab {
         }))
     }
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         let place = format!("/projects/{}/repository/branches", segment(&repository.id));
         let branch = |one: ListedBranch| one.of(repository);
         if self.query.all_branches {
@@ -140,7 +140,7 @@ impl GitLab {
 
     /// There is no request for a path that may be a file or a directory, so its parent is
     /// listed.
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         path_segments(path)?;
         let wanted = path.trim_matches('/');
         let parent = wanted.rsplit_once('/').map(|(parent, _)| parent).unwrap_or_default();
@@ -157,7 +157,7 @@ impl GitLab {
     pub async fn pull_requests(
         api: &Api,
         query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, Failure> {
+    ) -> Result<Pages<PullRequest>, ProviderError> {
         let mut path =
             format!("/projects/{}/merge_requests?per_page=100", segment(&query.repository));
         if !query.labels.is_empty() {

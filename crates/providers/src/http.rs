@@ -22,13 +22,13 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::failure::{Failure, Kind, existing};
+use super::failure::{Kind, ProviderError, existing};
 use super::redirect::{absolute, origin, shown, unreachable};
 use super::{app_token, error_text, rate_limit};
 use wavegate_cluster::watch::connection::AGENT;
 use wavegate_cluster::watch::failure::chain;
 use wavegate_net::clock::Clock;
-use wavegate_net::connect::{Connection, Proxy, Refused};
+use wavegate_net::connect::{ConnectError, Connection, Proxy};
 use wavegate_net::redact;
 
 /// Repositories of one query that are asked about in parallel.
@@ -96,11 +96,11 @@ pub(super) struct Reply {
 
 impl Reply {
     /// The body as JSON.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         serde_json::from_slice(&self.body).map_err(|error| {
             // The error may quote a part of the answer.
             let error = error_text::shown(&error.to_string());
-            Failure::new(format!("{}: the answer cannot be read: {error}", self.shown))
+            ProviderError::new(format!("{}: the answer cannot be read: {error}", self.shown))
         })
     }
 
@@ -165,7 +165,7 @@ pub(super) struct Pages<T> {
 }
 
 /// The items of a page, and where the next one is: a path, or a URL of this server.
-pub(super) type Page<T> = Result<(Vec<T>, Option<String>), Failure>;
+pub(super) type Page<T> = Result<(Vec<T>, Option<String>), ProviderError>;
 
 impl<T> Pages<T> {
     /// Items that were not listed in pages.
@@ -186,9 +186,9 @@ impl<T> Pages<T> {
     /// The same list of what is made of each item, unless one fails.
     pub fn try_map<U>(
         self,
-        made: impl FnMut(T) -> Result<U, Failure>,
-    ) -> Result<Pages<U>, Failure> {
-        let items: Result<Vec<U>, Failure> = self.items.into_iter().map(made).collect();
+        made: impl FnMut(T) -> Result<U, ProviderError>,
+    ) -> Result<Pages<U>, ProviderError> {
+        let items: Result<Vec<U>, ProviderError> = self.items.into_iter().map(made).collect();
         Ok(Pages { items: items?, several: self.several })
     }
 }
@@ -201,18 +201,20 @@ impl Api {
         proxy: &Proxy,
         limits: Limits,
         clock: Clock,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ProviderError> {
         let shown = redact::url(base);
-        let invalid = || Failure::new(format!("{shown}: is not an address such as https://host"));
+        let invalid =
+            || ProviderError::new(format!("{shown}: is not an address such as https://host"));
         let uri: Uri = base.parse().map_err(|_| invalid())?;
         let is_http = matches!(uri.scheme_str(), Some("https" | "http"));
         let authority = uri.authority().filter(|_| is_http).ok_or_else(invalid)?;
         if authority.as_str().contains('@') {
             let text = format!("{shown}: must not contain credentials; use a Secret");
-            return Err(Failure::new(text));
+            return Err(ProviderError::new(text));
         }
-        let connection = Connection::new(&uri, tls, proxy, MAX_HEAD)
-            .map_err(|why| Failure::new(format!("{shown}: the proxy (--scm-proxy-url) {why}")))?;
+        let connection = Connection::new(&uri, tls, proxy, MAX_HEAD).map_err(|why| {
+            ProviderError::new(format!("{shown}: the proxy (--scm-proxy-url) {why}"))
+        })?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -222,10 +224,10 @@ impl Api {
     }
 
     /// The same with a header.
-    pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, Failure> {
+    pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, ProviderError> {
         let invalid = |_| {
             let text = format!("{}: {name} cannot be sent: it has a line break", self.base);
-            Failure::new(text)
+            ProviderError::new(text)
         };
         let mut value = HeaderValue::try_from(value).map_err(invalid)?;
         value.set_sensitive(true);
@@ -249,34 +251,37 @@ impl Api {
     }
 
     /// The failure of a request that this server refuses because of too many.
-    pub fn limited(&self) -> Failure {
+    pub fn limited(&self) -> ProviderError {
         let base: Uri = self.base.parse().unwrap_or_default();
         rate_limit::failure_now(&origin(&base), self.now())
     }
 
     /// Gets what is at a path, which begins with a slash.
-    pub async fn get(&self, path: &str) -> Result<Reply, Failure> {
+    pub async fn get(&self, path: &str) -> Result<Reply, ProviderError> {
         self.get_url(&format!("{}{path}", self.base)).await
     }
 
     /// Gets the document at a path.
-    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ProviderError> {
         self.get(path).await?.json()
     }
 
     /// Gets the document at a path; `None` when there is none.
-    pub async fn find_json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+    pub async fn find_json<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<T>, ProviderError> {
         existing(self.get(path).await)?.map(|reply| reply.json()).transpose()
     }
 
     /// Whether there is something at a path. A page of HTML with a code of success, such as that
     /// of a proxy or of a sign-in, is no answer to that.
-    pub async fn has(&self, path: &str) -> Result<bool, Failure> {
+    pub async fn has(&self, path: &str) -> Result<bool, ProviderError> {
         Ok(self.find_json::<IgnoredAny>(path).await?.is_some())
     }
 
     /// Posts a document to a path.
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, Failure> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, ProviderError> {
         let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let url = format!("{}{path}", self.base);
         let body = Bytes::from(body.to_string());
@@ -289,7 +294,7 @@ impl Api {
         path: &str,
         headers: HeaderMap,
         body: String,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ProviderError> {
         let url = format!("{}{path}", self.base);
         self.send(&Method::POST, &url, headers, body.into()).await
     }
@@ -300,7 +305,7 @@ impl Api {
         &self,
         path: &str,
         read: impl Fn(&str, &Reply, usize) -> Page<T>,
-    ) -> Result<Pages<T>, Failure> {
+    ) -> Result<Pages<T>, ProviderError> {
         let mut items = Vec::new();
         let mut url = format!("{}{path}", self.base);
         let mut seen = BTreeSet::new();
@@ -311,13 +316,13 @@ impl Api {
                     true => format!("limit exceeded: the list has more than {MAX_PAGES} pages"),
                     false => "the server names the same page again as the next one".to_owned(),
                 };
-                return Err(Failure::new(format!("{shown}: {why}")));
+                return Err(ProviderError::new(format!("{shown}: {why}")));
             }
             let page = seen.len();
             let read = match self.get_url(&url).await {
                 Ok(reply) => read(path, &reply, page),
                 // A list that exists has all of its pages.
-                Err(failure) if page > 1 => Err(Failure {
+                Err(failure) if page > 1 => Err(ProviderError {
                     kind: match failure.kind {
                         Kind::NotFound => Kind::Other,
                         kind => kind,
@@ -339,7 +344,7 @@ impl Api {
         }
     }
 
-    async fn get_url(&self, url: &str) -> Result<Reply, Failure> {
+    async fn get_url(&self, url: &str) -> Result<Reply, ProviderError> {
         self.send(&Method::GET, url, HeaderMap::new(), Bytes::new()).await
     }
 
@@ -349,7 +354,7 @@ impl Api {
         url: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ProviderError> {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTS {
             let target = self.target(&url)?;
@@ -362,23 +367,23 @@ impl Api {
                 Sent::Elsewhere(location) => {
                     let to = redact::url(&location);
                     let text = format!("{}: redirects a POST request to {to}", shown(&target));
-                    return Err(Failure::new(text));
+                    return Err(ProviderError::new(text));
                 }
             }
         }
         let shown = redact::url(&url);
-        Err(Failure::new(format!("{shown}: more than {MAX_REDIRECTS} redirects")))
+        Err(ProviderError::new(format!("{shown}: more than {MAX_REDIRECTS} redirects")))
     }
 
     /// A URL of this server; of another one it is an error, since it would get the token.
-    fn target(&self, url: &str) -> Result<Uri, Failure> {
-        let invalid = || Failure::new(format!("{}: is not a URL", redact::url(url)));
+    fn target(&self, url: &str) -> Result<Uri, ProviderError> {
+        let invalid = || ProviderError::new(format!("{}: is not a URL", redact::url(url)));
         let target: Uri = url.parse().map_err(|_| invalid())?;
         let base: Uri = self.base.parse().map_err(|_| invalid())?;
         if origin(&target) == origin(&base) {
             return Ok(target);
         }
-        Err(Failure::new(format!(
+        Err(ProviderError::new(format!(
             "{}: redirects to {} and that server gets no credentials; write its address if it is \
              the right one",
             self.base,
@@ -392,7 +397,7 @@ impl Api {
         target: &Uri,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Sent, Failure> {
+    ) -> Result<Sent, ProviderError> {
         let blocked = self.key(target);
         let now = self.clock.now();
         let until = self.limits.blocked.lock().get(&blocked).copied();
@@ -404,23 +409,23 @@ impl Api {
                 "limit exceeded: the generator sends more than {MAX_REQUESTS} requests; select \
                  fewer repositories"
             );
-            return Err(Failure::new(text));
+            return Err(ProviderError::new(text));
         }
         let mut request = Request::builder().method(method.clone()).uri(target.clone());
         if let Some(into) = request.headers_mut() {
             into.extend(self.headers.clone());
             into.extend(headers.clone());
         }
-        let failed = |text: String| Failure::new(format!("{}: {text}", shown(target)));
+        let failed = |text: String| ProviderError::new(format!("{}: {text}", shown(target)));
         let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
         let answer = async {
             let sent = self.connection.send(request).await;
             let sent = sent.map_err(|refused| match refused {
-                Refused::Untrusted(why) => failed(format!(
+                ConnectError::Untrusted(why) => failed(format!(
                     "its certificate is not trusted ({why:?}); add the authority to the ConfigMap \
                      of caRef, where the generator has it, or to --scm-root-ca-path"
                 )),
-                Refused::Other(error) => failed(unreachable(target, chain(&error))),
+                ConnectError::Other(error) => failed(unreachable(target, chain(&error))),
             });
             self.read(target, sent?).await
         };
@@ -433,14 +438,21 @@ impl Api {
         }
     }
 
-    async fn read(&self, target: &Uri, answer: http::Response<Incoming>) -> Result<Sent, Failure> {
+    async fn read(
+        &self,
+        target: &Uri,
+        answer: http::Response<Incoming>,
+    ) -> Result<Sent, ProviderError> {
         let (parts, body) = answer.into_parts();
         let place = shown(target);
         if parts.status.is_redirection() {
             let location = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok());
             return match location {
                 Some(location) => Ok(Sent::Elsewhere(location.to_owned())),
-                None => Err(Failure::new(format!("{place}: {}, without a location", parts.status))),
+                None => Err(ProviderError::new(format!(
+                    "{place}: {}, without a location",
+                    parts.status
+                ))),
             };
         }
         let left = MAX_BYTES.saturating_sub(self.limits.bytes.load(Ordering::Relaxed));
@@ -451,10 +463,10 @@ impl Api {
             Err(error) if error.is::<http_body_util::LengthLimitError>() => {
                 let text =
                     format!("{place}: limit exceeded: the answer has more than {limit} bytes");
-                return Err(Failure::new(text));
+                return Err(ProviderError::new(text));
             }
             Err(error) => {
-                return Err(Failure::new(format!("{place}: the answer is cut off: {error}")));
+                return Err(ProviderError::new(format!("{place}: the answer is cut off: {error}")));
             }
         };
         self.limits.bytes.fetch_add(body.len(), Ordering::Relaxed);
@@ -497,7 +509,7 @@ impl Api {
             (false, true) => Kind::Throttled,
             (false, false) => Kind::Other,
         };
-        Err(Failure { text: format!("{text}{hint}"), kind })
+        Err(ProviderError { text: format!("{text}{hint}"), kind })
     }
 
     /// A text of the server without the credentials that were sent to it.
@@ -535,11 +547,11 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 /// A path whose parts are encoded, without `.` and `..`, which a server might resolve.
-pub(super) fn path_segments(path: &str) -> Result<String, Failure> {
+pub(super) fn path_segments(path: &str) -> Result<String, ProviderError> {
     let parts = path.split('/').filter(|part| !part.is_empty());
     let parts: Vec<&str> = parts.collect();
     match parts.iter().any(|part| matches!(*part, "." | "..")) {
-        true => Err(Failure::new(format!("path {path:?}: must not contain . or .."))),
+        true => Err(ProviderError::new(format!("path {path:?}: must not contain . or .."))),
         false => Ok(parts.into_iter().map(segment).collect::<Vec<_>>().join("/")),
     }
 }

@@ -39,9 +39,9 @@ mod settings;
 
 use std::sync::Arc;
 
-pub use failure::Failure;
+pub use failure::ProviderError;
 pub use objects::Objects;
-pub use providers::{Answered, Providers};
+pub use providers::{ProviderAnswer, Providers};
 pub use settings::ProviderSettings;
 
 use http::Limits;
@@ -55,7 +55,11 @@ impl Providers {
     /// # Errors
     ///
     /// Why there is no complete answer.
-    pub async fn ask(&self, query: &Query, set: &ObjectKey) -> Result<Answered, Failure> {
+    pub async fn ask(
+        &self,
+        query: &Query,
+        set: &ObjectKey,
+    ) -> Result<ProviderAnswer, ProviderError> {
         // A set of a file may have none, and is one of the control plane then.
         let namespace = match set.namespace.is_empty() {
             true => &self.control_plane,
@@ -70,9 +74,11 @@ impl Providers {
             match query {
                 Query::Repositories(query) => listing::ask(self, query, &asker).await,
                 Query::PullRequests(query) => pull_requests::ask(self, query, &asker).await,
-                Query::Plugin(query) => plugin::ask(self, query, &asker).await.map(Answered::whole),
+                Query::Plugin(query) => {
+                    plugin::ask(self, query, &asker).await.map(ProviderAnswer::whole)
+                }
                 Query::Decisions(query) => {
-                    decisions::ask(self, query, &asker).await.map(Answered::whole)
+                    decisions::ask(self, query, &asker).await.map(ProviderAnswer::whole)
                 }
             }
         };
@@ -80,7 +86,7 @@ impl Providers {
             Ok(answered) => answered,
             Err(_) => {
                 let seconds = self.settings.query_timeout.as_secs();
-                Err(Failure::new(format!(
+                Err(ProviderError::new(format!(
                     "{}: limit exceeded: is not answered in full within {seconds} s; select \
                      fewer repositories, or raise --scm-query-timeout-seconds",
                     query.place()

@@ -9,12 +9,12 @@ use super::azure_devops::AzureDevOps;
 use super::bitbucket::Bitbucket;
 use super::bitbucket_server::BitbucketServer;
 use super::code_commit::CodeCommit;
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::gitea::Gitea;
 use super::github::GitHub;
 use super::gitlab::GitLab;
 use super::http::{PARALLEL, Pages};
-use super::providers::{Answered, Asker, Providers};
+use super::providers::{Asker, ProviderAnswer, Providers};
 use wavegate_rollout::desired::queries::{
     Answer, Branch, Filters, Kind, Repositories, Repository, Selected,
 };
@@ -53,7 +53,7 @@ impl Server {
         providers: &Providers,
         query: &Repositories,
         asker: &Asker,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ProviderError> {
         let api = || providers.server_api(&query.provider, &query.owner, asker);
         let (kind, filters, query) = (query.provider.kind, compiled(query), query.clone());
         Ok(match kind {
@@ -69,22 +69,22 @@ impl Server {
         })
     }
 
-    async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+    async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
         each!(self, one => one.repositories().await)
     }
 
-    async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+    async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
         each!(self, one => one.branches(repository).await)
     }
 
-    async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+    async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
         each!(self, one => one.has_path(branch, path).await)
     }
 }
 
-fn compiled(query: &Repositories) -> Result<Filters, Failure> {
+fn compiled(query: &Repositories) -> Result<Filters, ProviderError> {
     Filters::new(&query.filters)
-        .map_err(|(place, cause)| Failure::new(format!("filters{place}: {cause}")))
+        .map_err(|(place, cause)| ProviderError::new(format!("filters{place}: {cause}")))
 }
 
 /// Lists the branches.
@@ -92,7 +92,7 @@ pub(super) async fn ask(
     providers: &Providers,
     query: &Repositories,
     asker: &Asker,
-) -> Result<Answered, Failure> {
+) -> Result<ProviderAnswer, ProviderError> {
     let filters = compiled(query)?;
     let server = Server::open(providers, query, asker).await?;
     let Pages { items, several } = server.repositories().await?;
@@ -112,13 +112,13 @@ pub(super) async fn ask(
             }
             Ok(kept)
         };
-        found.await.map_err(|failure: Failure| failure.of(&place))
+        found.await.map_err(|failure: ProviderError| failure.of(&place))
     }));
     let lists: Vec<Vec<Branch>> = lists.buffer_unordered(PARALLEL).try_collect().await?;
     let mut branches: Vec<Branch> = lists.into_iter().flatten().collect();
     if branches.len() > MAX_BRANCHES {
         let text = format!("limit exceeded: more than {MAX_BRANCHES} branches are found");
-        return Err(Failure::new(text));
+        return Err(ProviderError::new(text));
     }
     let key = |branch: &Branch| {
         let Repository { organization, name, .. } = &branch.repository;
@@ -128,10 +128,14 @@ pub(super) async fn ask(
     // What moves between two pages is listed twice.
     branches.dedup_by_key(|branch| key(branch));
     let answer = Answer::Branches(branches);
-    Ok(Answered { answer, is_paged: is_paged.into_inner() })
+    Ok(ProviderAnswer { answer, is_paged: is_paged.into_inner() })
 }
 
-async fn is_selected(server: &Server, filters: &Filters, branch: &Branch) -> Result<bool, Failure> {
+async fn is_selected(
+    server: &Server,
+    filters: &Filters,
+    branch: &Branch,
+) -> Result<bool, ProviderError> {
     let mut paths = BTreeMap::new();
     loop {
         match filters.branch(branch, &paths) {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderName};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::http::{Api, segment};
 use super::objects::text_of;
 use super::providers::{Asker, Providers};
@@ -19,7 +19,7 @@ const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds"
 
 impl Providers {
     /// The text of a key of a Secret in the namespace of the set.
-    pub(super) async fn token(&self, key: &KeyRef, asker: &Asker) -> Result<String, Failure> {
+    pub(super) async fn token(&self, key: &KeyRef, asker: &Asker) -> Result<String, ProviderError> {
         let KeyRef { name, key } = key;
         let namespace = &asker.set.namespace;
         let secret = self.objects.secret(namespace, name).await?;
@@ -28,7 +28,7 @@ impl Providers {
             labels.and_then(|all| all.get(SECRET_TYPE.0)).is_some_and(|of| of == SECRET_TYPE.1)
         };
         if self.settings.strict_tokens && !has_label() {
-            return Err(Failure::new(format!(
+            return Err(ProviderError::new(format!(
                 "Secret {namespace}/{name}: must have the label {}: {} \
                  (--token-ref-strict-mode)",
                 SECRET_TYPE.0, SECRET_TYPE.1
@@ -40,7 +40,7 @@ impl Providers {
                 redact::know_secret(&token);
                 Ok(token)
             }
-            None => Err(Failure::new(format!("Secret {namespace}/{name}: has no key {key}"))),
+            None => Err(ProviderError::new(format!("Secret {namespace}/{name}: has no key {key}"))),
         }
     }
 
@@ -50,7 +50,7 @@ impl Providers {
         provider: &Provider,
         owner: &str,
         asker: &Asker,
-    ) -> Result<Api, Failure> {
+    ) -> Result<Api, ProviderError> {
         let api = self.api(provider, &self.base(provider, owner), owner, asker).await?;
         match provider.kind {
             Kind::GitHub => github::headers(api),
@@ -90,7 +90,7 @@ impl Providers {
         base: &str,
         owner: &str,
         asker: &Asker,
-    ) -> Result<Api, Failure> {
+    ) -> Result<Api, ProviderError> {
         if let Login::App(secret) = &provider.login {
             return app::api(self, provider, secret, owner, asker).await;
         }
@@ -119,14 +119,15 @@ impl Providers {
         provider: &Provider,
         base: &str,
         asker: &Asker,
-    ) -> Result<Api, Failure> {
+    ) -> Result<Api, ProviderError> {
         let own = match &provider.ca {
             None => None,
             Some(KeyRef { name, key }) => {
                 let namespace = &asker.set.namespace;
                 let mut data = self.objects.config_map(namespace, name).await?;
-                let missing =
-                    || Failure::new(format!("ConfigMap {namespace}/{name}: has no key {key}"));
+                let missing = || {
+                    ProviderError::new(format!("ConfigMap {namespace}/{name}: has no key {key}"))
+                };
                 Some(data.remove(key).ok_or_else(missing)?)
             }
         };
@@ -139,16 +140,16 @@ impl Providers {
             None => self.root_ca().await?,
         };
         let tls = trust(pem.as_deref(), provider.insecure);
-        let tls = tls.map_err(|why| Failure::new(format!("{}: {why}", place())))?;
+        let tls = tls.map_err(|why| ProviderError::new(format!("{}: {why}", place())))?;
         Api::new(base, tls, &self.proxy, asker.limits.clone(), self.clock.clone())
     }
 
     /// The certificates of the settings.
-    pub(super) async fn root_ca(&self) -> Result<Option<String>, Failure> {
+    pub(super) async fn root_ca(&self) -> Result<Option<String>, ProviderError> {
         let Some(path) = &self.settings.root_ca else { return Ok(None) };
         let read = tokio::fs::read_to_string(path).await;
         let failed = |error: std::io::Error| {
-            Failure::new(format!("--scm-root-ca-path {}: {error}", path.display()))
+            ProviderError::new(format!("--scm-root-ca-path {}: {error}", path.display()))
         };
         read.map(Some).map_err(failed)
     }

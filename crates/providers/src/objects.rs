@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use wavegate_api::Raw;
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::secrets;
@@ -58,13 +58,17 @@ pub(super) struct NamedKind {
 
 impl Objects {
     /// A Secret.
-    pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<Secret, Failure> {
+    pub(super) async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Secret, ProviderError> {
         let what = format!("Secret {namespace}/{name}");
         self.named(namespace, name, &what).await
     }
 
     /// An object of the core group.
-    async fn named<K>(&self, namespace: &str, name: &str, what: &str) -> Result<K, Failure>
+    async fn named<K>(&self, namespace: &str, name: &str, what: &str) -> Result<K, ProviderError>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -84,7 +88,7 @@ impl Objects {
                 };
                 typed(objects.iter().find(is_this), what)
             }
-            Self::Unknown(why) => Err(Failure::new(format!("{what}: {why}"))),
+            Self::Unknown(why) => Err(ProviderError::new(format!("{what}: {why}"))),
         }
     }
 
@@ -93,7 +97,7 @@ impl Objects {
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<BTreeMap<String, String>, Failure> {
+    ) -> Result<BTreeMap<String, String>, ProviderError> {
         let what = format!("ConfigMap {namespace}/{name}");
         let found: ConfigMap = self.named(namespace, name, &what).await?;
         Ok(found.data.unwrap_or_default())
@@ -106,16 +110,16 @@ impl Objects {
         kind: &NamedKind,
         name: &str,
         selector: &str,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Value>, ProviderError> {
         let NamedKind { group, version, kind: named } = kind;
         let api_version = format!("{group}/{version}");
         let what = format!("{named} of {api_version} in namespace {namespace}");
         match self {
-            Self::Unknown(why) => Err(Failure::new(format!("{what}: {why}"))),
+            Self::Unknown(why) => Err(ProviderError::new(format!("{what}: {why}"))),
             Self::Files(objects) => {
                 if name.is_empty() {
                     let text = "a labelSelector is not followed in files; use --live";
-                    return Err(Failure::new(format!("{what}: {text}")));
+                    return Err(ProviderError::new(format!("{what}: {text}")));
                 }
                 let fits = |object: &&Value| {
                     object.field("apiVersion") == api_version
@@ -137,11 +141,11 @@ impl Objects {
                 let found = within(api.list(&list), &what).await?;
                 if found.metadata.continue_.is_some_and(|token| !token.is_empty()) {
                     let text = format!("{what}: limit exceeded: more than {MAX_RESOURCES} objects");
-                    return Err(Failure::new(text));
+                    return Err(ProviderError::new(text));
                 }
                 let value = |object: DynamicObject| {
                     serde_json::to_value(object)
-                        .map_err(|error| Failure::new(format!("{what}: {error}")))
+                        .map_err(|error| ProviderError::new(format!("{what}: {error}")))
                 };
                 found.items.into_iter().map(value).collect()
             }
@@ -150,13 +154,17 @@ impl Objects {
 }
 
 /// The resource of a kind.
-async fn resource(client: &Client, kind: &NamedKind, what: &str) -> Result<ApiResource, Failure> {
+async fn resource(
+    client: &Client,
+    kind: &NamedKind,
+    what: &str,
+) -> Result<ApiResource, ProviderError> {
     let NamedKind { group, version, kind: named } = kind;
     let api_version = format!("{group}/{version}");
     let list = match within(client.list_api_group_resources(&api_version), what).await {
         Ok(list) => list,
         Err(failure) if failure.is_not_found() => {
-            return Err(Failure::new(format!("{what}: the API server has no {api_version}")));
+            return Err(ProviderError::new(format!("{what}: the API server has no {api_version}")));
         }
         Err(failure) => return Err(failure),
     };
@@ -165,7 +173,7 @@ async fn resource(client: &Client, kind: &NamedKind, what: &str) -> Result<ApiRe
         !one.name.contains('/') && (one.name == wanted || one.kind.to_lowercase() == wanted)
     });
     let Some(found) = found else {
-        return Err(Failure::new(format!("{what}: the API server has no such kind")));
+        return Err(ProviderError::new(format!("{what}: the API server has no such kind")));
     };
     Ok(ApiResource {
         group: group.clone(),
@@ -189,23 +197,26 @@ fn is_named(object: &Value, namespace: &str, name: &str) -> bool {
     object.name() == name && (object.namespace().is_empty() || object.namespace() == namespace)
 }
 
-fn typed<T: serde::de::DeserializeOwned>(found: Option<&Value>, what: &str) -> Result<T, Failure> {
+fn typed<T: serde::de::DeserializeOwned>(
+    found: Option<&Value>,
+    what: &str,
+) -> Result<T, ProviderError> {
     let Some(found) = found else {
         let text = format!("{what}: is not in the files; add it with -f, or use --live");
-        return Err(Failure::new(text));
+        return Err(ProviderError::new(text));
     };
     // The error may quote a secret value.
     serde_json::from_value(found.clone())
-        .map_err(|_| Failure::new(format!("{what}: a field has another type")))
+        .map_err(|_| ProviderError::new(format!("{what}: a field has another type")))
 }
 
-async fn get<K>(api: Api<K>, name: &str, what: &str) -> Result<K, Failure>
+async fn get<K>(api: Api<K>, name: &str, what: &str) -> Result<K, ProviderError>
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {
     match within(api.get(name), what).await {
         Err(failure) if failure.is_not_found() => {
-            Err(Failure::new(format!("{what}: does not exist")))
+            Err(ProviderError::new(format!("{what}: does not exist")))
         }
         read => read,
     }
@@ -214,7 +225,7 @@ where
 async fn within<T>(
     read: impl Future<Output = Result<T, kube::Error>>,
     what: &str,
-) -> Result<T, Failure> {
+) -> Result<T, ProviderError> {
     match tokio::time::timeout(WITHIN, read).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
@@ -222,9 +233,9 @@ async fn within<T>(
                 true => super::failure::Kind::NotFound,
                 false => super::failure::Kind::Other,
             };
-            Err(Failure { text: format!("{what}: {}", reason(&error)), kind })
+            Err(ProviderError { text: format!("{what}: {}", reason(&error)), kind })
         }
-        Err(_) => Err(Failure::new(format!("{what}: the API server does not answer"))),
+        Err(_) => Err(ProviderError::new(format!("{what}: the API server does not answer"))),
     }
 }
 

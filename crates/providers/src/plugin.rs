@@ -6,7 +6,7 @@ use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::http::Api;
 use super::login::trust;
 use super::objects::text_of;
@@ -38,14 +38,14 @@ pub(super) async fn ask(
     providers: &Providers,
     query: &Plugin,
     asker: &Asker,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, ProviderError> {
     let namespace = &asker.control_plane;
     let place = format!("ConfigMap {namespace}/{}", query.config_map);
     let data = providers.objects.config_map(namespace, &query.config_map).await?;
     let text = |key: &str| data.get(key).map(|text| text.trim()).unwrap_or_default();
     let base = text("baseUrl");
     if base.is_empty() {
-        return Err(Failure::new(format!("{place}: has no key baseUrl")));
+        return Err(ProviderError::new(format!("{place}: has no key baseUrl")));
     }
     let timeout = match text("requestTimeout") {
         "" => TIMEOUT,
@@ -54,23 +54,23 @@ pub(super) async fn ask(
             Ok(seconds) => seconds,
             Err(_) => {
                 let text = format!("{place}: requestTimeout: must be a number of seconds");
-                return Err(Failure::new(text));
+                return Err(ProviderError::new(text));
             }
         },
     };
     let Some(token) = text("token").strip_prefix('$').filter(|token| !token.is_empty()) else {
         let text = "token: must name a key of a Secret, as $key or $secret:key";
-        return Err(Failure::new(format!("{place}: {text}")));
+        return Err(ProviderError::new(format!("{place}: {text}")));
     };
     let (secret, key) = token.split_once(':').unwrap_or((DEFAULT_SECRET, token));
     let found = providers.objects.secret(namespace, secret).await?;
     let Some(token) = text_of(&found, key) else {
-        return Err(Failure::new(format!("Secret {namespace}/{secret}: has no key {key}")));
+        return Err(ProviderError::new(format!("Secret {namespace}/{secret}: has no key {key}")));
     };
     redact::know_secret(token.trim());
     let pem = providers.root_ca().await?;
     let tls = trust(pem.as_deref(), false)
-        .map_err(|why| Failure::new(format!("--scm-root-ca-path: {why}")))?;
+        .map_err(|why| ProviderError::new(format!("--scm-root-ca-path: {why}")))?;
     let mut api =
         Api::new(base, tls, &providers.proxy, asker.limits.clone(), providers.clock.clone())?
             .with(AUTHORIZATION, &format!("Bearer {}", token.trim()))?;

@@ -57,14 +57,14 @@ pub(super) struct Asker {
 
 /// What was answered, and how.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ProviderAnswer {
     /// The answer.
     pub answer: Answer,
     /// Whether it was read in several pages, between which something may have moved.
     pub is_paged: bool,
 }
 
-impl Answered {
+impl ProviderAnswer {
     pub(super) fn whole(answer: Answer) -> Self {
         Self { answer, is_paged: false }
     }

@@ -3,12 +3,12 @@
 use super::azure_devops::AzureDevOps;
 use super::bitbucket::Bitbucket;
 use super::bitbucket_server::BitbucketServer;
-use super::failure::Failure;
+use super::failure::ProviderError;
 use super::gitea::Gitea;
 use super::github::GitHub;
 use super::gitlab::GitLab;
 use super::http::Pages;
-use super::providers::{Answered, Asker, Providers};
+use super::providers::{Asker, ProviderAnswer, Providers};
 use wavegate_rollout::desired::queries::{Answer, Kind, PullRequest, PullRequests};
 
 /// The most pull requests of one answer.
@@ -19,7 +19,7 @@ pub(super) async fn ask(
     providers: &Providers,
     query: &PullRequests,
     asker: &Asker,
-) -> Result<Answered, Failure> {
+) -> Result<ProviderAnswer, ProviderError> {
     let (provider, owner) = (&query.provider, &query.owner);
     let place = match owner.is_empty() {
         true => query.repository.clone(),
@@ -35,22 +35,22 @@ pub(super) async fn ask(
         Kind::BitbucketServer => BitbucketServer::pull_requests(&api().await?, query).await,
         Kind::AzureDevOps => AzureDevOps::pull_requests(&api().await?, query).await,
         Kind::CodeCommit => {
-            return Err(Failure::new("AWS CodeCommit has no pullRequest generator"));
+            return Err(ProviderError::new("AWS CodeCommit has no pullRequest generator"));
         }
     };
     let Pages { mut items, several } = match listed {
         Ok(listed) => listed,
         Err(failure) if failure.is_not_found() => {
-            return Ok(Answered::whole(Answer::NoRepository(failure.of(&place).text)));
+            return Ok(ProviderAnswer::whole(Answer::NoRepository(failure.of(&place).text)));
         }
         Err(failure) => return Err(failure.of(&place)),
     };
     if items.len() > MAX_REQUESTS {
         let text = format!("{place}: limit exceeded: more than {MAX_REQUESTS} pull requests");
-        return Err(Failure::new(text));
+        return Err(ProviderError::new(text));
     }
     items.sort_by_key(|request| request.number);
     // What moves between two pages is listed twice.
     items.dedup_by_key(|request: &mut PullRequest| request.number);
-    Ok(Answered { answer: Answer::PullRequests(items), is_paged: several })
+    Ok(ProviderAnswer { answer: Answer::PullRequests(items), is_paged: several })
 }

@@ -4,7 +4,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::failure::{Failure, Kind};
+use super::failure::{Kind, ProviderError};
 
 /// The pause where a server says nothing about it, as GitHub asks for.
 const PAUSE: SignedDuration = SignedDuration::from_secs(60);
@@ -87,17 +87,17 @@ pub(super) fn is_throttled(status: StatusCode, error: Option<&str>) -> bool {
 }
 
 /// The failure of a request to a server that says no time, from which on it may be sent again.
-pub(super) fn failure_now(origin: &str, now: Timestamp) -> Failure {
+pub(super) fn failure_now(origin: &str, now: Timestamp) -> ProviderError {
     failure(origin, now.checked_add(PAUSE).unwrap_or(now))
 }
 
 /// The failure of a request before that time.
-pub(super) fn failure(origin: &str, until: Timestamp) -> Failure {
+pub(super) fn failure(origin: &str, until: Timestamp) -> ProviderError {
     // In whole seconds, and not before it.
     let second = until.as_second() + i64::from(until.subsec_nanosecond() > 0);
     let shown = Timestamp::from_second(second).unwrap_or(until);
     let text = format!("the rate limit is exceeded: {origin} is asked again after {shown}");
-    Failure { text, kind: Kind::Limited(shown) }
+    ProviderError { text, kind: Kind::Limited(shown) }
 }
 
 #[cfg(test)]

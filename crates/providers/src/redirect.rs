@@ -3,7 +3,7 @@
 use http::Uri;
 
 use super::error_text;
-use super::failure::Failure;
+use super::failure::ProviderError;
 use wavegate_net::redact;
 
 /// Why a server cannot be reached; of one without TLS, the library says that its message is
@@ -16,7 +16,7 @@ pub(super) fn unreachable(target: &Uri, why: String) -> String {
 }
 
 /// The URL that an answer of a URL redirects to. Servers write all of it, or its path.
-pub(super) fn absolute(target: &Uri, location: String) -> Result<String, Failure> {
+pub(super) fn absolute(target: &Uri, location: String) -> Result<String, ProviderError> {
     if location.starts_with("//") {
         let scheme = target.scheme_str().unwrap_or_default();
         return Ok(format!("{scheme}:{location}"));
@@ -31,7 +31,7 @@ pub(super) fn absolute(target: &Uri, location: String) -> Result<String, Failure
             let (from, to) = (shown(target), error_text::shown(&redact::url(&location)));
             let why = "which is neither a URL nor a path that begins with /; write the address \
                        that the server has now";
-            Err(Failure::new(format!("{from}: redirects to {to:?}, {why}")))
+            Err(ProviderError::new(format!("{from}: redirects to {to:?}, {why}")))
         }
     }
 }

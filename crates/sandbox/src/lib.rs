@@ -5,10 +5,10 @@
 //!
 //! - **Programs** that read repositories (`helm`, `kustomize`, `git` with `ssh` and `gpg`):
 //!   the new process becomes the program, with exactly the files that it needs
-//!   (`Policy`).
+//!   (`SandboxPolicy`).
 //! - **Workers** that evaluate expressions and scripts (jq and others, [`Program`]): the new
 //!   process has no files, no network, no environment and no credentials, and answers
-//!   requests over a socket until it is replaced ([`Pool`]).
+//!   requests over a socket until it is replaced ([`WorkerPool`]).
 //!
 //! docs/confinement.md has the threat model. This crate knows nothing of Applications.
 
@@ -35,10 +35,10 @@ use process::WorkerProgram;
 pub use confinement::Confinement;
 pub use helper::{helper, set_umask};
 pub use policy::missing;
-pub use policy::{Policy, machine};
-pub use pool::{Pool, PoolSettings};
+pub use policy::{SandboxPolicy, machine};
+pub use pool::{PoolSettings, WorkerPool};
 pub use programs::Program;
-pub use request::{Failure, Limits};
+pub use request::{EvalError, EvalLimits};
 static WORKER_PROGRAM: OnceLock<WorkerProgram> = OnceLock::new();
 
 /// Makes this program its own helper. Only for a program that calls [`answer`] first.

@@ -85,7 +85,7 @@ const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 
 /// What a program may do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Policy {
+pub struct SandboxPolicy {
     /// Files and directories that it may read.
     pub read: Vec<PathBuf>,
     /// Files and directories that it may write to.
@@ -102,7 +102,7 @@ pub struct Policy {
     pub file_bytes: u64,
 }
 
-impl Policy {
+impl SandboxPolicy {
     /// Adds what every program reads: libraries, and the folders of the programs.
     pub fn with_system(mut self, path: Option<&OsString>) -> Self {
         self.read.extend(SYSTEM.map(PathBuf::from));
@@ -168,7 +168,7 @@ pub fn missing() -> std::io::Result<Vec<String>> {
 pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let policy = args.next().unwrap_or_default();
     if policy == "probe" {
-        let policy = Policy {
+        let policy = SandboxPolicy {
             read: vec!["/".into()],
             write: Vec::new(),
             network: false,
@@ -182,7 +182,7 @@ pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let policy = policy.to_str().and_then(|text| serde_json::from_str::<Policy>(text).ok());
+    let policy = policy.to_str().and_then(|text| serde_json::from_str::<SandboxPolicy>(text).ok());
     let (Some(policy), Some(program)) = (policy, args.next()) else {
         eprintln!("{HELPER} is not a command for users");
         return ExitCode::from(2);
@@ -208,7 +208,7 @@ pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(NOT_STARTED)
 }
 
-fn limit(policy: &Policy) -> std::io::Result<()> {
+fn limit(policy: &SandboxPolicy) -> std::io::Result<()> {
     let seconds = policy.cpu_seconds;
     restrict::limit(Resource::Core, 0, 0)?;
     restrict::limit(Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
@@ -220,7 +220,7 @@ fn limit(policy: &Policy) -> std::io::Result<()> {
 }
 
 /// Applies the restrictions to this thread, and returns those that the kernel does not have.
-fn confine(policy: &Policy) -> Vec<String> {
+fn confine(policy: &SandboxPolicy) -> Vec<String> {
     let files = restrict::files(&policy.read, &policy.write, policy.network);
     let network = if policy.network { Ok(()) } else { restrict::forbid_sockets() };
     [files, network].into_iter().filter_map(Result::err).collect()

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::process::{Worker, WorkerProgram};
-use super::request::{Failure, Limits};
+use super::request::{EvalError, EvalLimits};
 use super::turns::{Turn, Turns};
 use super::{Program, protocol};
 
@@ -48,7 +48,7 @@ impl Default for PoolSettings {
 
 /// Workers. Clones share them; the last one ends them when it is dropped.
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct WorkerPool {
     turns: Turns,
     shared: Arc<Shared>,
 }
@@ -71,8 +71,8 @@ struct Starts {
 
 struct Job {
     request: Vec<u8>,
-    limits: Limits,
-    answer: oneshot::Sender<Result<Value, Failure>>,
+    limits: EvalLimits,
+    answer: oneshot::Sender<Result<Value, EvalError>>,
     /// Whether the caller counts as slow after an evaluation of this time.
     slow: Duration,
     /// Held until the worker is free again, also when nobody waits for the answer.
@@ -82,10 +82,10 @@ struct Job {
     thread: Sender<Job>,
 }
 
-static SHARED: OnceLock<Pool> = OnceLock::new();
+static SHARED: OnceLock<WorkerPool> = OnceLock::new();
 static SETTINGS: OnceLock<PoolSettings> = OnceLock::new();
 
-impl Pool {
+impl WorkerPool {
     /// A pool; it starts workers when they are needed.
     pub fn new(settings: PoolSettings) -> Self {
         let turns = Turns::new(settings.workers);
@@ -99,7 +99,7 @@ impl Pool {
         SHARED.get_or_init(|| Self::new(SETTINGS.get().cloned().unwrap_or_default()))
     }
 
-    /// Settings of [`Pool::shared`], before its first use; later calls do nothing.
+    /// Settings of [`WorkerPool::shared`], before its first use; later calls do nothing.
     pub fn set_up(settings: PoolSettings) {
         SETTINGS.get_or_init(|| settings);
     }
@@ -111,16 +111,16 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Every [`Failure`]; those but `Refused` and `Unavailable` cost a worker.
+    /// Every [`EvalError`]; those but `Refused` and `Unavailable` cost a worker.
     pub async fn evaluate(
         &self,
         program: Program,
         caller: &str,
         input: &(impl Serialize + Sync + ?Sized),
-        limits: Limits,
-    ) -> Result<Value, Failure> {
+        limits: EvalLimits,
+    ) -> Result<Value, EvalError> {
         let request = protocol::request(program, input, &limits)?;
-        let closed = || Failure::Unavailable("the pool is closed".to_owned());
+        let closed = || EvalError::Unavailable("the pool is closed".to_owned());
         let turn = self.turns.take(caller, program.may_take_long()).await.ok_or_else(closed)?;
         let slow = program.slow_after();
         let (answer, result) = oneshot::channel();
@@ -129,25 +129,25 @@ impl Pool {
         let thread = idle.map_or_else(start_thread, Ok)?;
         let shared = self.shared.clone();
         let job = Job { request, limits, answer, slow, turn, shared, thread: thread.clone() };
-        let ended = |_| Failure::Unavailable("the thread of the worker has ended".to_owned());
+        let ended = |_| EvalError::Unavailable("the thread of the worker has ended".to_owned());
         thread.send(job).map_err(ended)?;
-        let lost = |_| Failure::Unavailable("the thread of the worker has ended".to_owned());
+        let lost = |_| EvalError::Unavailable("the thread of the worker has ended".to_owned());
         result.await.map_err(lost)?
     }
 
-    /// [`Pool::evaluate`] for callers that must not yield: the command line, and a simulated
+    /// [`WorkerPool::evaluate`] for callers that must not yield: the command line, and a simulated
     /// clock, which would advance meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Pool::evaluate`].
+    /// As [`WorkerPool::evaluate`].
     pub fn evaluate_blocking(
         &self,
         program: Program,
         caller: &str,
         input: &(impl Serialize + Sync + ?Sized),
-        limits: Limits,
-    ) -> Result<Value, Failure> {
+        limits: EvalLimits,
+    ) -> Result<Value, EvalError> {
         futures::executor::block_on(self.evaluate(program, caller, input, limits))
     }
 
@@ -172,7 +172,7 @@ fn worker_program() -> Option<&'static WorkerProgram> {
 
 /// Starts the thread of a worker; the worker itself starts with the first request. The thread
 /// ends with the pool, which has the last sender.
-fn start_thread() -> Result<Sender<Job>, Failure> {
+fn start_thread() -> Result<Sender<Job>, EvalError> {
     let (jobs, taken) = mpsc::channel::<Job>();
     let work = move || {
         let mut slot = Slot::default();
@@ -191,7 +191,7 @@ fn start_thread() -> Result<Sender<Job>, Failure> {
     std::thread::Builder::new()
         .name("confined-worker".to_owned())
         .spawn(work)
-        .map_err(|error| Failure::Unavailable(format!("cannot start a thread: {error}")))?;
+        .map_err(|error| EvalError::Unavailable(format!("cannot start a thread: {error}")))?;
     Ok(jobs)
 }
 
@@ -209,8 +209,8 @@ impl Slot {
         &mut self,
         shared: &Shared,
         request: &[u8],
-        limits: &Limits,
-    ) -> (Result<Value, Failure>, Duration) {
+        limits: &EvalLimits,
+    ) -> (Result<Value, EvalError>, Duration) {
         // Ended while it had nothing to do, which is no fault of this request.
         let running = self.worker.take().and_then(|mut worker| worker.is_alive().then_some(worker));
         let worker = match running {
@@ -225,7 +225,7 @@ impl Slot {
         let (result, usable) = worker.ask(request, limits);
         let took = began.elapsed();
         self.deaths = match &result {
-            Err(Failure::Died(_)) => self.deaths.saturating_add(1),
+            Err(EvalError::Died(_)) => self.deaths.saturating_add(1),
             _ => 0,
         };
         if !usable {
@@ -234,8 +234,8 @@ impl Slot {
         (result, took)
     }
 
-    fn start(&self, shared: &Shared) -> Result<Worker, Failure> {
-        let program = worker_program().ok_or_else(|| Failure::Unavailable(NO_PROGRAM.into()))?;
+    fn start(&self, shared: &Shared) -> Result<Worker, EvalError> {
+        let program = worker_program().ok_or_else(|| EvalError::Unavailable(NO_PROGRAM.into()))?;
         // The user's text that kills workers is asked again with each comparison.
         if let Some(often) = self.deaths.checked_sub(DEATHS_WITHOUT_PAUSE) {
             let pause = Duration::from_millis(50 << often.min(8));
@@ -246,7 +246,7 @@ impl Slot {
         if let Some((error, until)) = &starts.refused
             && Instant::now() < *until
         {
-            return Err(Failure::Unavailable(error.clone()));
+            return Err(EvalError::Unavailable(error.clone()));
         }
         let started = Worker::start(program, shared.settings.memory).and_then(|worker| {
             if shared.settings.required && !worker.missing.is_empty() {
@@ -269,7 +269,7 @@ impl Slot {
                 let until = Instant::now() + pause.min(LONGEST_REFUSAL);
                 starts.failed = starts.failed.saturating_add(1);
                 starts.refused = Some((error.clone(), until));
-                Err(Failure::Unavailable(error))
+                Err(EvalError::Unavailable(error))
             }
         }
     }

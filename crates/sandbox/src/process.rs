@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::protocol::{self, Answer, Ready};
-use super::request::{Failure, Limits};
+use super::request::{EvalError, EvalLimits};
 
 /// Time until a worker is ready; long, since the machine may be busy.
 const START: Duration = Duration::from_secs(20);
@@ -63,27 +63,27 @@ impl Worker {
     pub(super) fn ask(
         &mut self,
         request: &[u8],
-        limits: &Limits,
-    ) -> (Result<serde_json::Value, Failure>, bool) {
+        limits: &EvalLimits,
+    ) -> (Result<serde_json::Value, EvalError>, bool) {
         let mut stream = Deadline::new(&self.socket, limits.time);
         let most = limits.output.saturating_add(protocol::ENVELOPE * 4);
         let frame = stream.write_all(request).and_then(|()| protocol::read(&mut stream, most));
         let failure = match frame {
             Ok(Some(bytes)) => match serde_json::from_slice::<Answer>(&bytes) {
                 Ok(Answer { outcome, last }) => return (outcome.result(limits), !last),
-                Err(error) => Failure::Died(format!("an invalid answer: {error}")),
+                Err(error) => EvalError::Died(format!("an invalid answer: {error}")),
             },
-            Err(error) if is_timeout(&error) => Failure::TimedOut(limits.time),
+            Err(error) if is_timeout(&error) => EvalError::TimedOut(limits.time),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Failure::TooLarge(limits.output)
+                EvalError::TooLarge(limits.output)
             }
             Ok(None) | Err(_) => {
                 let by_processor_time =
                     |status: &ExitStatus| status.signal() == Some(Signal::XCPU.as_raw());
                 if self.status().as_ref().is_some_and(by_processor_time) {
-                    Failure::TimedOut(limits.time)
+                    EvalError::TimedOut(limits.time)
                 } else {
-                    Failure::Died(self.end())
+                    EvalError::Died(self.end())
                 }
             }
         };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Failure, Limits, Program};
+use super::{EvalError, EvalLimits, Program};
 
 /// Longest request, in bytes: more than any object of a cluster.
 pub(super) const MAX_REQUEST: usize = 64 << 20;
@@ -70,12 +70,12 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn result(self, limits: &Limits) -> Result<Value, Failure> {
+    pub(super) fn result(self, limits: &EvalLimits) -> Result<Value, EvalError> {
         match self {
             Self::Value(value) => Ok(value),
-            Self::Refused(message) => Err(Failure::Refused(message)),
-            Self::TooLarge => Err(Failure::TooLarge(limits.output)),
-            Self::Died(message) => Err(Failure::Died(message)),
+            Self::Refused(message) => Err(EvalError::Refused(message)),
+            Self::TooLarge => Err(EvalError::TooLarge(limits.output)),
+            Self::Died(message) => Err(EvalError::Died(message)),
         }
     }
 }
@@ -84,11 +84,11 @@ impl Outcome {
 pub(super) fn request(
     program: Program,
     input: &(impl Serialize + ?Sized),
-    limits: &Limits,
-) -> Result<Vec<u8>, Failure> {
-    let Limits { time, memory, output } = *limits;
+    limits: &EvalLimits,
+) -> Result<Vec<u8>, EvalError> {
+    let EvalLimits { time, memory, output } = *limits;
     let asked = Asked { program, input, memory, time, output };
-    encode(&asked, MAX_REQUEST).ok_or(Failure::TooLarge(MAX_REQUEST))
+    encode(&asked, MAX_REQUEST).ok_or(EvalError::TooLarge(MAX_REQUEST))
 }
 
 /// The frame of a value; `None` when it is longer than `limit`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct EvalLimits {
     /// Time from the moment that a worker takes the request until its answer was read.
     pub time: Duration,
     /// Memory that the evaluation may use, in bytes, in addition to the request itself.
@@ -15,7 +15,7 @@ pub struct Limits {
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum EvalError {
     /// The error message of the program.
     #[error("{0}")]
     Refused(String),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::error::Error;
+use crate::error::SourceError;
 
 /// Maximum age of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Answer<T> {
     pub began: Instant,
     pub ended: Instant,
-    pub outcome: Result<T, Error>,
+    pub outcome: Result<T, SourceError>,
 }
 
 impl<T> Answer<T> {
@@ -59,7 +59,7 @@ pub(super) struct Failures(Vec<(String, Answer<()>)>);
 impl Failures {
     /// The failure of a request that a caller who arrived at `arrived` shares; those that are too
     /// old are dropped.
-    pub fn known(&mut self, what: &str, arrived: Instant, kept: Duration) -> Option<Error> {
+    pub fn known(&mut self, what: &str, arrived: Instant, kept: Duration) -> Option<SourceError> {
         let forever = Freshness(Duration::MAX);
         self.0.retain(|(_, failure)| failure.serves(arrived, forever, kept));
         let (_, failure) = self.0.iter().find(|(known, _)| known == what)?;
@@ -67,7 +67,7 @@ impl Failures {
     }
 
     /// Keeps a failure.
-    pub fn add(&mut self, what: &str, began: Instant, error: Error) {
+    pub fn add(&mut self, what: &str, began: Instant, error: SourceError) {
         self.0.truncate(MAX_FAILURES - 1);
         let answer = Answer { began, ended: Instant::now(), outcome: Err(error) };
         self.0.push((what.to_owned(), answer));

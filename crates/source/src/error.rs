@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// Cloneable, since callers that wait for the same work share its result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum SourceError {
     /// The `repoURL` is invalid.
     #[error("repository {repo}: {reason}")]
     InvalidUrl {
@@ -118,7 +118,7 @@ pub enum Error {
         /// Where it is in that repository.
         path: String,
         /// Why.
-        error: Box<Error>,
+        error: Box<SourceError>,
     },
     /// Any other failure of `git`.
     #[error("repository {repo}: {what} failed: {detail}")]
@@ -142,7 +142,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl SourceError {
     /// Another failure of `git`, or of a program or server.
     pub(super) fn git(
         repo: impl Into<String>,

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::address::{Address, Transport};
-use super::error::Error;
-use super::limits::Limits;
+use crate::error::SourceError;
+use crate::git::address::{Address, Transport};
+use crate::limits::SourceLimits;
 
-/// The first pause after a failure; it doubles up to `Limits::backoff`.
+/// The first pause after a failure; it doubles up to `SourceLimits::backoff`.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Failures in a row before a whole host is paused: one failing repository does not mean
@@ -34,13 +34,13 @@ pub(super) struct Availability {
     failures: u32,
     until: Option<Instant>,
     /// The last failure; `None` once a request succeeded.
-    last: Option<Error>,
+    last: Option<SourceError>,
     answered: bool,
 }
 
 impl Availability {
     /// The error to return without a request, during a pause.
-    fn pause_error(&self, now: Instant) -> Option<&Error> {
+    fn pause_error(&self, now: Instant) -> Option<&SourceError> {
         self.until.filter(|until| now < *until).and(self.last.as_ref())
     }
 
@@ -48,7 +48,7 @@ impl Availability {
         *self = Self { answered: true, ..Self::default() };
     }
 
-    fn failed(&mut self, error: Error, now: Instant, from: u32, longest: Duration) {
+    fn failed(&mut self, error: SourceError, now: Instant, from: u32, longest: Duration) {
         self.answered = false;
         self.failures = self.failures.saturating_add(1);
         self.last = Some(error);
@@ -87,7 +87,7 @@ pub(super) struct Permit {
 }
 
 impl Hosts {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &SourceLimits) -> Self {
         Self {
             known: Mutex::default(),
             available: Arc::new(Semaphore::new(limits.parallel.max(1))),
@@ -101,13 +101,13 @@ impl Hosts {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] at once, or after waiting, when the host or the repository
+    /// [`SourceError::Unreachable`] at once, or after waiting, when the host or the repository
     /// did not answer others and is paused.
     pub(super) async fn acquire(
         &self,
         address: &Address,
         repository: &Mutex<Availability>,
-    ) -> Result<Permit, Error> {
+    ) -> Result<Permit, SourceError> {
         let Some(name) = host_of(address) else {
             // A local directory is always available.
             let permit = self.available.clone().acquire_owned().await.ok();
@@ -134,13 +134,13 @@ impl Hosts {
         &self,
         address: &Address,
         repository: &Mutex<Availability>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let Some(name) = host_of(address) else { return Ok(()) };
         self.check_paused(address, &name, &self.host(&name), repository)
     }
 
     /// Records that one of several servers did not answer.
-    pub(super) fn record_group(&self, group: &Mutex<Availability>, error: &Error) {
+    pub(super) fn record_group(&self, group: &Mutex<Availability>, error: &SourceError) {
         group.lock().failed(error.clone(), Instant::now(), 1, self.backoff);
     }
 
@@ -151,7 +151,7 @@ impl Hosts {
         name: &str,
         host: &Host,
         repository: &Mutex<Availability>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         let now = Instant::now();
         // The previous message unchanged, so that the same text is reported once.
         let repository = repository.lock();
@@ -162,7 +162,7 @@ impl Hosts {
             return Ok(());
         }
         // The last failure of the host may concern another repository.
-        Err(repository.last.clone().unwrap_or_else(|| Error::unreachable(&address.shown, format!(
+        Err(repository.last.clone().unwrap_or_else(|| SourceError::unreachable(&address.shown, format!(
                 "the server {name} does not answer; requests to it are paused with increasing delays"
             ))))
     }
@@ -172,7 +172,7 @@ impl Hosts {
         &self,
         address: &Address,
         repository: &Mutex<Availability>,
-        result: &Result<T, Error>,
+        result: &Result<T, SourceError>,
     ) {
         self.record(address, repository, result, true);
     }
@@ -183,9 +183,9 @@ impl Hosts {
         &self,
         address: &Address,
         repository: &Mutex<Availability>,
-        result: &Result<T, Error>,
+        result: &Result<T, SourceError>,
     ) {
-        let counts = !matches!(result, Err(Error::TimedOut { .. }));
+        let counts = !matches!(result, Err(SourceError::TimedOut { .. }));
         self.record(address, repository, result, counts);
     }
 
@@ -193,13 +193,13 @@ impl Hosts {
         &self,
         address: &Address,
         repository: &Mutex<Availability>,
-        result: &Result<T, Error>,
+        result: &Result<T, SourceError>,
         counts_for_host: bool,
     ) {
         let Some(name) = host_of(address) else { return };
         let host = self.host(&name);
         let error = match result {
-            Err(error @ (Error::Unreachable { .. } | Error::TimedOut { .. })) => error,
+            Err(error @ (SourceError::Unreachable { .. } | SourceError::TimedOut { .. })) => error,
             // Any other error is a response of the server.
             Ok(_) | Err(_) => {
                 repository.lock().answered();
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_limit() {
         let mut availability = Availability::default();
-        let error = || Error::Unreachable { repo: "r".into(), detail: "no answer".into() };
+        let error = || SourceError::Unreachable { repo: "r".into(), detail: "no answer".into() };
         let now = Instant::now();
         let mut pauses = Vec::new();
         for _ in 0..8 {

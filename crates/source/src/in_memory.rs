@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::refs::{Revision, Target, is_full_hash};
+use crate::git::refs::{Revision, RevisionTarget, is_full_hash};
 
 /// All repositories, in memory. Each has one line of commits.
 pub trait InMemory: fmt::Debug + Send + Sync {
@@ -16,7 +16,11 @@ pub trait InMemory: fmt::Debug + Send + Sync {
 }
 
 /// Any revision but the hash of a commit is the newest one.
-pub(super) fn resolve(memory: &dyn InMemory, repo_url: &str, target: &Target<'_>) -> Revision {
+pub(super) fn resolve(
+    memory: &dyn InMemory,
+    repo_url: &str,
+    target: &RevisionTarget<'_>,
+) -> Revision {
     match is_full_hash(target.revision) {
         true => Revision::pinned(target.revision),
         false => Revision::pinned(&memory.head(repo_url)),

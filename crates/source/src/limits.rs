@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::address::Allow;
-use super::artifacts::settings::ArtifactSettings;
-use super::tools::Programs;
+use crate::git::address::Allow;
+use crate::oci::settings::ArtifactSettings;
+use crate::process::tools::Programs;
 use wavegate_sandbox::Confinement;
 
 /// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct SourceLimits {
     /// Longest run of one `git` command. Default 60 s.
     pub timeout: Duration,
     /// Limit on the disk space of one fetched repository, and of one checkout of it.
@@ -41,12 +41,12 @@ pub struct Limits {
     pub backoff: Duration,
     /// How long a failure is returned again without a request, so that many Applications
     /// of an unavailable repository cost one attempt. Default 10 s; a request for
-    /// [`Freshness::NOW`](super::Freshness::NOW) shares only a failure that it waited
+    /// [`Freshness::NOW`](crate::Freshness::NOW) shares only a failure that it waited
     /// for.
     pub failure_kept: Duration,
 }
 
-impl Default for Limits {
+impl Default for SourceLimits {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(60),
@@ -81,7 +81,7 @@ pub struct SourceSettings {
     /// are, not those of a commit. Default false.
     pub working_trees: bool,
     /// The limits.
-    pub limits: Limits,
+    pub limits: SourceLimits,
     /// Whether `git` is confined to the cache.
     pub confinement: Confinement,
     /// The program that confines it: this one, with [`wavegate_sandbox::enable`].
@@ -100,7 +100,7 @@ impl Default for SourceSettings {
             allow: Allow::default(),
             environment: BTreeMap::new(),
             working_trees: false,
-            limits: Limits::default(),
+            limits: SourceLimits::default(),
             confinement: Confinement::default(),
             helper: wavegate_sandbox::helper(),
             programs: Programs::default(),

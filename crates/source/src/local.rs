@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::kind::{SourceType, detect};
-use super::manifests::{Manifest, RenderError};
-use super::render::RenderOptions;
-use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
+use crate::directory::source_directory::SourceDirectory;
+use crate::render::kind::{SourceType, detect};
+use crate::render::manifest::{Manifest, RenderError};
+use crate::render::render_for::RenderFor;
+use crate::render::source::RenderOptions;
 
 /// Renders a chart or a kustomization at `directory`; `None` for a directory of plain
 /// manifests. Files outside of its Git work tree, or outside of the directory if it is in

@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::address::Address;
-use super::error::Error;
-use super::hosts::{Availability, Hosts};
+use crate::error::SourceError;
+use crate::git::address::Address;
+use crate::hosts::{Availability, Hosts};
 
 /// Most programs and plugins at a time whose servers are not known.
 const OTHERS: usize = 16;
@@ -59,17 +59,19 @@ impl Shared {
         &self,
         servers: &[Address],
         availability: &Mutex<Availability>,
-        result: &Result<T, Error>,
+        result: &Result<T, SourceError>,
     ) {
         match result {
-            Err(error @ Error::Unreachable { repo, .. }) => {
+            Err(error @ SourceError::Unreachable { repo, .. }) => {
                 match servers.iter().find(|server| server.shown == *repo) {
                     Some(server) => self.hosts.record_listing(server, availability, result),
                     None => self.hosts.record_group(availability, error),
                 }
             }
             // Which of the servers did not answer is not known.
-            Err(error @ Error::TimedOut { .. }) => self.hosts.record_group(availability, error),
+            Err(error @ SourceError::TimedOut { .. }) => {
+                self.hosts.record_group(availability, error)
+            }
             _ => servers
                 .iter()
                 .for_each(|server| self.hosts.record_listing(server, availability, result)),
@@ -89,8 +91,8 @@ impl Network {
         &self,
         servers: &[Address],
         id: &str,
-        work: impl Future<Output = Result<T, Error>> + Send,
-    ) -> Result<T, Error> {
+        work: impl Future<Output = Result<T, SourceError>> + Send,
+    ) -> Result<T, SourceError> {
         self.lent(async {
             let Some(shared) = &self.shared else { return work.await };
             let availability = shared.availability(id);
@@ -139,17 +141,17 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Allow;
-    use crate::limits::Limits;
+    use crate::git::address::Allow;
+    use crate::limits::SourceLimits;
 
     /// A failure is that of all who need the server, until it may be asked again.
     #[tokio::test]
     async fn a_server_that_does_not_answer_is_asked_once() {
-        let shared = Shared::new(Arc::new(Hosts::new(&Limits::default())));
+        let shared = Shared::new(Arc::new(Hosts::new(&SourceLimits::default())));
         let network = Network { shared: Some(Arc::new(shared)), lend: None };
         let server = |url: &str| Address::parse(url, Allow::default()).unwrap();
         let [away, well] = ["https://away.example.com/c", "https://well.example.com/c"].map(server);
-        let error = Error::Unreachable { repo: away.shown.clone(), detail: "no".into() };
+        let error = SourceError::Unreachable { repo: away.shown.clone(), detail: "no".into() };
         let both = [well.clone(), away.clone()];
         let asked = std::sync::atomic::AtomicUsize::new(0);
         let ask = async |fails: bool| {

@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::address::Address;
-use super::answer::{Answer, Failures, Freshness};
-use super::cache::Cache;
-use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
-use super::error::Error;
-use super::hosts::{Availability, Hosts};
-use super::limits::SourceSettings;
+use crate::answer::{Answer, Failures, Freshness};
+use crate::cache::Cache;
+use crate::error::SourceError;
+use crate::git::address::Address;
+use crate::git::checkout::{Checkout, CheckoutCache, CheckoutKey};
+use crate::hosts::{Availability, Hosts};
+use crate::limits::SourceSettings;
 
 /// Most packages whose answers are kept.
 const MAX_KNOWN: usize = 1_024;
@@ -69,7 +69,7 @@ pub(super) struct Request<'a> {
 }
 
 /// How a result counts for the availability of a server.
-type Record = fn(&Hosts, &Address, &Mutex<Availability>, &Result<Checkout, Error>);
+type Record = fn(&Hosts, &Address, &Mutex<Availability>, &Result<Checkout, SourceError>);
 
 impl<T> Default for Packages<T> {
     fn default() -> Self {
@@ -91,8 +91,8 @@ impl<T: Clone> Packages<T> {
         surroundings: &Surroundings<'_>,
         request: Request<'_>,
         (what, freshness): (&str, Freshness),
-        ask: BoxFuture<'_, Result<T, Error>>,
-    ) -> Result<T, Error> {
+        ask: BoxFuture<'_, Result<T, SourceError>>,
+    ) -> Result<T, SourceError> {
         let limits = &surroundings.settings.limits;
         let known = self.known(request.id);
         let mut answers = known.answers.lock().await;
@@ -119,9 +119,9 @@ impl<T: Clone> Packages<T> {
         surroundings: &Surroundings<'_>,
         request: Request<'_>,
         version: &str,
-        pull: BoxFuture<'_, Result<Checkout, Error>>,
+        pull: BoxFuture<'_, Result<Checkout, SourceError>>,
         record: Record,
-    ) -> Result<Arc<Checkout>, Error> {
+    ) -> Result<Arc<Checkout>, SourceError> {
         let key: CheckoutKey = (request.id.to_owned(), version.to_owned());
         if !request.again
             && let Some(found) = surroundings.kept.get(&key)

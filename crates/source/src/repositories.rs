@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::access::RepositoryAccess;
-use super::answer::Freshness;
-use super::charts::ChartSource;
-use super::checkout::Checkout;
-use super::credentials::Credentials;
-use super::error::Error;
-use super::git_repositories::GitRepositories;
-use super::in_memory::{self, InMemory};
-use super::limits::SourceSettings;
-use super::network::{Lend, Network};
-use super::refs::{Revision, Target};
-use super::requests::GitRequests;
-use super::signatures::{Refused, Signed};
+use crate::answer::Freshness;
+use crate::error::SourceError;
+use crate::git::access::RepositoryAccess;
+use crate::git::checkout::Checkout;
+use crate::git::refs::{Revision, RevisionTarget};
+use crate::git::repositories::GitRepositories;
+use crate::git::requests::GitRequests;
+use crate::git::signatures::{RefusedCommits, Signed};
+use crate::helm::charts::ChartSource;
+use crate::http::credentials::RepoCredentials;
+use crate::in_memory::{self, InMemory};
+use crate::limits::SourceSettings;
+use crate::network::{Lend, Network};
 use wavegate_api::repository::signature::Signature;
 
 /// All repositories that this process reads.
@@ -53,13 +53,13 @@ impl Repositories {
     ///
     /// # Errors
     ///
-    /// All of [`Error`].
+    /// All of [`SourceError`].
     pub async fn resolve(
         &self,
         repo_url: &str,
         target_revision: &str,
-        credentials: Option<&Credentials>,
-    ) -> Result<Revision, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Revision, SourceError> {
         self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
     }
 
@@ -68,15 +68,15 @@ impl Repositories {
     ///
     /// # Errors
     ///
-    /// All of [`Error`]. A failure is returned again without a request for as long as
-    /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
+    /// All of [`SourceError`]. A failure is returned again without a request for as long as
+    /// `freshness`, at most [`SourceLimits::failure_kept`](crate::SourceLimits::failure_kept).
     pub async fn resolve_fresh(
         &self,
         repo_url: &str,
-        target: &Target<'_>,
-        credentials: Option<&Credentials>,
+        target: &RevisionTarget<'_>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         match &self.0 {
             Kind::Git(git) => git.resolve(repo_url, target, credentials, freshness).await,
             Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, target)),
@@ -88,14 +88,14 @@ impl Repositories {
     ///
     /// # Errors
     ///
-    /// All of [`Error`]. A failure is returned again without another attempt for
-    /// [`Limits::failure_kept`](super::Limits::failure_kept).
+    /// All of [`SourceError`]. A failure is returned again without another attempt for
+    /// [`SourceLimits::failure_kept`](crate::SourceLimits::failure_kept).
     pub async fn checkout(
         &self,
         repo_url: &str,
         revision: &Revision,
-        credentials: Option<&Credentials>,
-    ) -> Result<Arc<Checkout>, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Arc<Checkout>, SourceError> {
         match &self.0 {
             Kind::Git(git) => git.checkout(repo_url, revision, credentials).await,
             Kind::Memory(memory) => {
@@ -110,14 +110,14 @@ impl Repositories {
     ///
     /// # Errors
     ///
-    /// As of [`Self::checkout`], and [`Error::Submodule`]: one that cannot be read is an error.
+    /// As of [`Self::checkout`], and [`SourceError::Submodule`]: one that cannot be read is an error.
     pub async fn checkout_with_submodules(
         &self,
         repo_url: &str,
         revision: &Revision,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         access: &dyn RepositoryAccess,
-    ) -> Result<Arc<Checkout>, Error> {
+    ) -> Result<Arc<Checkout>, SourceError> {
         let base = self.checkout(repo_url, revision, credentials).await?;
         match &self.0 {
             Kind::Git(git) => git.with_submodules(repo_url, base, access).await,
@@ -135,8 +135,8 @@ impl Repositories {
         &self,
         signed: &Signed<'_>,
         keys: &BTreeMap<String, String>,
-        credentials: Option<&Credentials>,
-    ) -> Result<Signature, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Signature, SourceError> {
         match &self.0 {
             Kind::Git(git) => git.signature(signed, keys, credentials).await,
             Kind::Memory(_) => Ok(Signature::none()),
@@ -156,8 +156,8 @@ impl Repositories {
         signed: &Signed<'_>,
         keys: &BTreeMap<String, String>,
         accepted: &BTreeSet<String>,
-        credentials: Option<&Credentials>,
-    ) -> Result<Refused, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<RefusedCommits, SourceError> {
         match &self.0 {
             Kind::Git(git) => git.refused_history(signed, keys, accepted, credentials).await,
             Kind::Memory(_) => Ok(vec![(signed.commit.to_owned(), Signature::none())]),
@@ -181,9 +181,9 @@ impl Repositories {
     pub async fn resolve_chart(
         &self,
         chart: &ChartSource<'_>,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         match &self.0 {
             Kind::Git(git) => {
                 git.charts.resolve(&git.surroundings(), chart, credentials, freshness).await
@@ -211,9 +211,9 @@ impl Repositories {
     pub async fn chart(
         &self,
         chart: &ChartSource<'_>,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         again: bool,
-    ) -> Result<Arc<Checkout>, Error> {
+    ) -> Result<Arc<Checkout>, SourceError> {
         match &self.0 {
             Kind::Git(git) => {
                 git.charts.checkout(&git.surroundings(), chart, credentials, again).await
@@ -234,9 +234,9 @@ impl Repositories {
     pub async fn resolve_artifact(
         &self,
         (repo_url, revision): (&str, &str),
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, Error> {
+    ) -> Result<Revision, SourceError> {
         match &self.0 {
             Kind::Git(git) => {
                 let named = (repo_url, revision);
@@ -254,8 +254,8 @@ impl Repositories {
     pub async fn artifact(
         &self,
         (repo_url, digest): (&str, &str),
-        credentials: Option<&Credentials>,
-    ) -> Result<Arc<Checkout>, Error> {
+        credentials: Option<&RepoCredentials>,
+    ) -> Result<Arc<Checkout>, SourceError> {
         match &self.0 {
             Kind::Git(git) => {
                 let named = (repo_url, digest);

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use gotemplate::go::{Limits, Options, Random, Template};
+use gotemplate::go::{Options, Random, Template, TemplateLimits};
 use kube_sim::Guard;
 use wavegate_net::entropy::{SystemRandom, environment};
 
@@ -41,7 +41,7 @@ pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<
     data.insert("names".to_owned(), json!(names));
     let mut env = environment(Timestamp::now());
     let made = Template::parse(CERTIFICATE, &Options::default())
-        .and_then(|template| template.execute_in(&data, &Limits::default(), &mut env))
+        .and_then(|template| template.execute_in(&data, &TemplateLimits::default(), &mut env))
         .context("cannot create a certificate")?;
     let (certificate, key) = made.split_at(made.find(KEY).unwrap_or(made.len()));
     Ok(Guard::new(token(), certificate.to_owned(), key, names)?)

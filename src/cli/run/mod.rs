@@ -20,7 +20,7 @@ use wavegate_controller::serve::{self, Readiness};
 use wavegate_controller::{self as controller, Controllers, Led};
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
-use wavegate_net::telemetry::{self, Format};
+use wavegate_net::telemetry::{self, LogFormat};
 use wavegate_sandbox::{self as confined, Confinement};
 use wavegate_source::{self as source, Allow, ArtifactSettings, Repositories};
 
@@ -74,7 +74,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     stop_on_signal(shutdown.clone());
     // What is known so far says how to log, and where the probes are, while this waits.
     telemetry::check_level(&first.log_level)?;
-    let format: Format = first.log_format.parse()?;
+    let format: LogFormat = first.log_format.parse()?;
     let waits = || Some(Waiting::start(format, &first, &readiness));
     let read = read_config_maps(&client, &first, &readiness, waits);
     let Some(settings) = shutdown.run_until_cancelled(read).await else {
@@ -98,7 +98,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     let sources =
         Arc::new(open_sources(cache_dir, config.allowed_sources, confinement, artifacts)?);
     let required = confinement == Confinement::Required;
-    confined::Pool::set_up(confined::PoolSettings { required, ..Default::default() });
+    confined::WorkerPool::set_up(confined::PoolSettings { required, ..Default::default() });
     warn_of_missing_confinement(confinement).await;
     // A lease is a write, too. A process that writes nothing needs no lease. Both stay as they
     // are while it runs.
@@ -370,7 +370,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn start(format: Format, config: &Config, readiness: &Readiness) -> Self {
+    fn start(format: LogFormat, config: &Config, readiness: &Readiness) -> Self {
         let logging = telemetry::until_dropped(format, &config.log_level).ok();
         let stop = CancellationToken::new();
         let probes = config

@@ -15,10 +15,10 @@ use super::options::pages;
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Variables that the program reads beside its configuration, and by what.
 const OF_THE_PROCESS: [(&str, &str); 9] = [
-    ("AZURE_CLIENT_ID", "crates/source/src/tokens.rs"),
-    ("AZURE_TENANT_ID", "crates/source/src/tokens.rs"),
-    ("AZURE_FEDERATED_TOKEN_FILE", "crates/source/src/tokens.rs"),
-    ("AZURE_AUTHORITY_HOST", "crates/source/src/tokens.rs"),
+    ("AZURE_CLIENT_ID", "crates/source/src/http/tokens.rs"),
+    ("AZURE_TENANT_ID", "crates/source/src/http/tokens.rs"),
+    ("AZURE_FEDERATED_TOKEN_FILE", "crates/source/src/http/tokens.rs"),
+    ("AZURE_AUTHORITY_HOST", "crates/source/src/http/tokens.rs"),
     ("KUBECONFIG", "kube::Config"),
     ("HTTPS_PROXY", "kube::Config"),
     ("NO_PROXY", "kube::Config"),
@@ -52,9 +52,12 @@ fn variables_of_the_pages_are_read() {
     let configured = configured();
     let scripts = scripts();
     // What is passed to programs that provide credentials, and that render sources.
-    let passed = ["crates/source/src/exec_plugin.rs", "crates/source/src/build_environment.rs"]
-        .map(|path| std::fs::read_to_string(root().join(path)).unwrap())
-        .concat();
+    let passed = [
+        "crates/source/src/process/exec_plugin.rs",
+        "crates/source/src/render/build_environment.rs",
+    ]
+    .map(|path| std::fs::read_to_string(root().join(path)).unwrap())
+    .concat();
     let is_read = |name: &str| {
         configured.contains(name)
             || passed.contains(&format!("\"{name}\""))

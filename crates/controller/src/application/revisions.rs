@@ -14,7 +14,8 @@ use wavegate_api::ApplicationSource;
 use wavegate_api::ObjectKey;
 use wavegate_application::request::{Level, Request};
 use wavegate_source::{
-    ChartSource, Credentials, Error, Freshness, Repositories, Revision, Target, is_artifact,
+    ChartSource, Freshness, RepoCredentials, Repositories, Revision, RevisionTarget, SourceError,
+    is_artifact,
 };
 
 /// Repository, revision, and tag prefix or chart, as written in the spec.
@@ -49,10 +50,11 @@ impl Revisions {
         &self,
         key: &ObjectKey,
         source: &ApplicationSource,
-        credentials: Option<&Credentials>,
+        credentials: Option<&RepoCredentials>,
         freshness: Duration,
-    ) -> Result<Revision, Error> {
-        let target = Target { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
+    ) -> Result<Revision, SourceError> {
+        let target =
+            RevisionTarget { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
         let freshness = Freshness(freshness);
         let resolved = if source.chart.is_empty() && is_artifact(&source.repo_url) {
             let named = (source.repo_url.as_str(), source.target_revision.as_str());

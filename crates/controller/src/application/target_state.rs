@@ -330,7 +330,7 @@ fn permits(destination: &Destination, repositories: &[String]) -> bool {
 }
 
 impl RepositoryAccess for PermittedRepositories {
-    fn credentials(&self, url: &str) -> Result<Option<source::Credentials>, String> {
+    fn credentials(&self, url: &str) -> Result<Option<source::RepoCredentials>, String> {
         let access = self.destination.access();
         match access.denied_dependency(url) {
             Some(condition) => Err(condition.message),
@@ -370,7 +370,7 @@ pub(super) async fn revisions(
     Ok(revisions)
 }
 
-fn of_source(error: source::Error) -> ObserveError {
+fn of_source(error: source::SourceError) -> ObserveError {
     ObserveError::Source { transient: error.is_transient(), message: error.to_string() }
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::repositories::ReadRepositories;
 use wavegate_api::ObjectKey;
-use wavegate_providers::{Answered, Failure, Providers};
+use wavegate_providers::{ProviderAnswer, ProviderError, Providers};
 use wavegate_rollout::desired::queries::{Answer, Query};
 
 /// Limit on the bytes of all answers of one ApplicationSet: they are kept in memory.
@@ -136,7 +136,7 @@ impl Queries {
         });
         let asked: Vec<_> = futures::stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
         for (query, answered) in asked {
-            let not_before = answered.as_ref().err().and_then(Failure::until);
+            let not_before = answered.as_ref().err().and_then(ProviderError::until);
             let answer = match answered {
                 Ok(answer) if self.size_beside(&query) + answer.size() > MAX_BYTES => Err(format!(
                     "limit exceeded: the generators of the ApplicationSet are answered with more \
@@ -161,8 +161,8 @@ async fn ask(
     query: &Query,
     before: Option<&Answer>,
     set: &ObjectKey,
-) -> Result<Answer, Failure> {
-    let Answered { answer, is_paged } = providers.ask(query, set).await?;
+) -> Result<Answer, ProviderError> {
+    let ProviderAnswer { answer, is_paged } = providers.ask(query, set).await?;
     let lacks_some = || {
         let now: BTreeSet<String> = answer.parts().into_iter().collect();
         before.is_some_and(|before| before.parts().iter().any(|part| !now.contains(part)))

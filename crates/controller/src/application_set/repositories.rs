@@ -11,7 +11,7 @@ use super::signed::{self, ByProject};
 use crate::credentials::{RepositorySecrets, Version};
 use wavegate_api::repository::RepositoryUrl;
 use wavegate_rollout::desired::inputs::{GitAnswer, GitRead, GitRequest};
-use wavegate_source::{self as source, Credentials, Freshness, Repositories, RepositoryAccess};
+use wavegate_source::{self as source, Freshness, RepoCredentials, Repositories, RepositoryAccess};
 
 /// Limit on the bytes of all answers of one ApplicationSet: they are kept in memory.
 const MAX_BYTES: usize = 256 << 20;
@@ -166,7 +166,7 @@ impl Answers {
 struct OfProject<'a>(&'a RepositorySecrets, &'a str);
 
 impl RepositoryAccess for OfProject<'_> {
-    fn credentials(&self, url: &str) -> Result<Option<Credentials>, String> {
+    fn credentials(&self, url: &str) -> Result<Option<RepoCredentials>, String> {
         let Self(secrets, project) = self;
         Ok(secrets.of(url, project))
     }

@@ -487,7 +487,7 @@ fn format_and_level_of_the_log_are_read_as_other_settings_are_as_500_se_575() {
     let flags =
         Flags { logformat: Some("xml".into()), loglevel: Some("inof".into()), ..Flags::default() };
     let config = resolve(flags, &[], &[]).unwrap();
-    let refused = (config.log_format.parse::<telemetry::Format>(), config.log_level.as_str());
+    let refused = (config.log_format.parse::<telemetry::LogFormat>(), config.log_level.as_str());
     assert!(refused.0.is_err() && telemetry::check_level(refused.1).is_err(), "{refused:?}");
 }
 

@@ -6,9 +6,9 @@ use super::fail::Fail;
 use super::function::{Function, Param};
 use super::methods;
 use super::value::{Dict, Elem, IntKind, List, Value};
-use crate::error::Error;
+use crate::error::TemplateError;
 
-type Evaluated = Result<Value, Error>;
+type Evaluated = Result<Value, TemplateError>;
 
 impl<'t> Exec<'t, '_> {
     /// Evaluates a command; `last` is the value passed by the pipeline.
@@ -44,7 +44,7 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    fn not_a_function(&self, args: &[Arg], last: Option<&Value>) -> Result<(), Error> {
+    fn not_a_function(&self, args: &[Arg], last: Option<&Value>) -> Result<(), TemplateError> {
         match args {
             [first, ..] if args.len() > 1 || last.is_some() => {
                 self.fail(format_args!("can't give argument to non-function {first}"))

@@ -12,7 +12,7 @@ use super::function::Find;
 use super::parse::{Trees, parse};
 use super::run::Run;
 use super::value::{Dict, Value};
-use crate::error::{Error, Fault, NoEntry};
+use crate::error::{NoEntry, TemplateError, TemplateFault};
 
 /// Meaning of `{{.x}}` when the parameters have no `x` (AS-132).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Source {
         text: &str,
         missing_key: MissingKey,
         find: Find,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TemplateError> {
         let trees = parse(name, text, find)?;
         Ok(Self { name: name.to_owned(), text: text.to_owned(), trees, missing_key })
     }
@@ -101,7 +101,11 @@ pub(super) struct Exec<'t, 'e> {
 }
 
 /// Executes a template with the given data and returns the output.
-pub(crate) fn execute(source: &Source, data: Value, run: Run<'_>) -> Result<Vec<u8>, Error> {
+pub(crate) fn execute(
+    source: &Source,
+    data: Value,
+    run: Run<'_>,
+) -> Result<Vec<u8>, TemplateError> {
     let Some(root) = source.trees.get(source.name.as_bytes()) else { return Ok(Vec::new()) };
     let vars = vec![("$", data.clone())];
     let mut exec = Exec { source, run, at: At::List(root), vars, out: Vec::new(), depth: 0 };
@@ -111,19 +115,20 @@ pub(crate) fn execute(source: &Source, data: Value, run: Run<'_>) -> Result<Vec<
 
 impl<'t> Exec<'t, '_> {
     /// An error at the current node.
-    pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
-        Err(self.error(message.to_string(), Fault::Other))
+    pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, TemplateError> {
+        Err(self.error(message.to_string(), TemplateFault::Other))
     }
 
     /// A missing key or field at the current node.
-    pub fn fail_missing<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
-        Err(self.error(message.to_string(), Fault::Missing))
+    pub fn fail_missing<T>(&self, message: impl fmt::Display) -> Result<T, TemplateError> {
+        Err(self.error(message.to_string(), TemplateFault::Missing))
     }
 
     /// A key that a map does not have, at the current node.
-    pub fn fail_missing_key<T>(&self, key: &str, dict: &Dict) -> Result<T, Error> {
-        let mut error = self.error(format!("map has no entry for key {key:?}"), Fault::Missing);
-        if let Error::Execute { missing, .. } = &mut error {
+    pub fn fail_missing_key<T>(&self, key: &str, dict: &Dict) -> Result<T, TemplateError> {
+        let mut error =
+            self.error(format!("map has no entry for key {key:?}"), TemplateFault::Missing);
+        if let TemplateError::Execute { missing, .. } = &mut error {
             let (known, count) = (dict.first_keys(NoEntry::MOST), dict.len());
             *missing = Some(Box::new(NoEntry { key: key.to_owned(), known, count }));
         }
@@ -131,22 +136,26 @@ impl<'t> Exec<'t, '_> {
     }
 
     /// An exceeded limit at the current node; `context` comes before it.
-    pub fn fail_limit<T>(&self, context: &str, limit: impl fmt::Display) -> Result<T, Error> {
-        Err(self.error(format!("{context}limit exceeded: {limit}"), Fault::Limit))
+    pub fn fail_limit<T>(
+        &self,
+        context: &str,
+        limit: impl fmt::Display,
+    ) -> Result<T, TemplateError> {
+        Err(self.error(format!("{context}limit exceeded: {limit}"), TemplateFault::Limit))
     }
 
-    fn error(&self, message: String, fault: Fault) -> Error {
+    fn error(&self, message: String, fault: TemplateFault) -> TemplateError {
         let (line, column) = position(&self.source.text, self.at.pos());
         let mut context = self.at.to_string();
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
         let (name, missing) = (self.source.name.clone(), None);
-        Error::Execute { name, line, column, context, message, fault, missing }
+        TemplateError::Execute { name, line, column, context, message, fault, missing }
     }
 
     /// Converts an outcome without position into an error at the current node.
-    pub fn check<T>(&self, outcome: Outcome<T>) -> Result<T, Error> {
+    pub fn check<T>(&self, outcome: Outcome<T>) -> Result<T, TemplateError> {
         match outcome {
             Ok(value) => Ok(value),
             Err(Fail::Message(message)) => self.fail(message),
@@ -154,7 +163,7 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    pub fn enter(&mut self) -> Result<(), Error> {
+    pub fn enter(&mut self) -> Result<(), TemplateError> {
         self.depth += 1;
         if self.depth > self.run.limits.depth {
             let limit = self.run.limits.depth;
@@ -167,7 +176,7 @@ impl<'t> Exec<'t, '_> {
         self.depth -= 1;
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TemplateError> {
         if self.out.len() + bytes.len() > self.run.limits.output_bytes {
             let limit = self.run.limits.output_bytes;
             return self.fail_limit("", format_args!("output longer than {limit} bytes"));
@@ -176,12 +185,12 @@ impl<'t> Exec<'t, '_> {
         Ok(())
     }
 
-    pub fn step(&mut self) -> Result<(), Error> {
+    pub fn step(&mut self) -> Result<(), TemplateError> {
         let outcome = self.run.charge(1);
         self.check(outcome)
     }
 
-    fn walk_list(&mut self, dot: &Value, list: &'t List) -> Result<Flow, Error> {
+    fn walk_list(&mut self, dot: &Value, list: &'t List) -> Result<Flow, TemplateError> {
         self.enter()?;
         self.at = At::List(list);
         for node in &list.nodes {
@@ -195,7 +204,7 @@ impl<'t> Exec<'t, '_> {
         Ok(Flow::On)
     }
 
-    fn walk(&mut self, dot: &Value, node: &'t Node) -> Result<Flow, Error> {
+    fn walk(&mut self, dot: &Value, node: &'t Node) -> Result<Flow, TemplateError> {
         self.at = At::Node(node);
         self.step()?;
         match node {
@@ -217,7 +226,7 @@ impl<'t> Exec<'t, '_> {
         Ok(Flow::On)
     }
 
-    fn print(&mut self, value: &Value) -> Result<(), Error> {
+    fn print(&mut self, value: &Value) -> Result<(), TemplateError> {
         match value {
             // A missing value is printed as such; as an argument of a function it is a nil.
             Value::Absent => self.write(b"<no value>"),
@@ -230,7 +239,12 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    fn walk_if(&mut self, dot: &Value, branch: &'t Branch, with: bool) -> Result<Flow, Error> {
+    fn walk_if(
+        &mut self,
+        dot: &Value,
+        branch: &'t Branch,
+        with: bool,
+    ) -> Result<Flow, TemplateError> {
         let mark = self.vars.len();
         let value = self.pipeline(dot, &branch.pipe)?;
         let flow = if value.truth() {
@@ -244,7 +258,7 @@ impl<'t> Exec<'t, '_> {
         Ok(flow)
     }
 
-    fn walk_range(&mut self, dot: &Value, branch: &'t Branch) -> Result<(), Error> {
+    fn walk_range(&mut self, dot: &Value, branch: &'t Branch) -> Result<(), TemplateError> {
         let mark = self.vars.len();
         let value = self.pipeline(dot, &branch.pipe)?;
         let body = self.vars.len();
@@ -293,7 +307,12 @@ impl<'t> Exec<'t, '_> {
         Ok(())
     }
 
-    fn count(&mut self, branch: &'t Branch, body: usize, value: &Value) -> Result<bool, Error> {
+    fn count(
+        &mut self,
+        branch: &'t Branch,
+        body: usize,
+        value: &Value,
+    ) -> Result<bool, TemplateError> {
         let (end, make): (u64, Box<dyn Fn(u64) -> Value>) = match *value {
             Value::Int(kind, n) => {
                 (u64::try_from(n).unwrap_or(0), Box::new(move |i| Value::Int(kind, i as i64)))
@@ -315,7 +334,7 @@ impl<'t> Exec<'t, '_> {
         body: usize,
         index: Value,
         item: Value,
-    ) -> Result<Flow, Error> {
+    ) -> Result<Flow, TemplateError> {
         self.step()?;
         let decl = &branch.pipe.decl;
         if branch.pipe.assign {
@@ -345,7 +364,7 @@ impl<'t> Exec<'t, '_> {
         dot: &Value,
         name: &[u8],
         pipe: Option<&'t Pipe>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), TemplateError> {
         let Some(tree) = self.source.trees.get(name) else {
             return self
                 .fail(format_args!("template {:?} not defined", String::from_utf8_lossy(name)));
@@ -363,7 +382,7 @@ impl<'t> Exec<'t, '_> {
     }
 
     /// Evaluates a pipeline and sets its variables.
-    pub fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> Result<Value, Error> {
+    pub fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> Result<Value, TemplateError> {
         self.enter()?;
         self.at = At::Pipe(pipe);
         self.step()?;
@@ -385,7 +404,7 @@ impl<'t> Exec<'t, '_> {
         Ok(value)
     }
 
-    fn set_var(&mut self, name: &str, value: Value) -> Result<(), Error> {
+    fn set_var(&mut self, name: &str, value: Value) -> Result<(), TemplateError> {
         let outcome = self.run.charge(self.vars.len() / 64);
         self.check(outcome)?;
         match self.vars.iter_mut().rev().find(|(known, _)| *known == name) {
@@ -398,7 +417,7 @@ impl<'t> Exec<'t, '_> {
     }
 
     /// The value of a variable.
-    pub fn var(&mut self, name: &str) -> Result<Value, Error> {
+    pub fn var(&mut self, name: &str) -> Result<Value, TemplateError> {
         let outcome = self.run.charge(self.vars.len() / 64);
         self.check(outcome)?;
         match self.vars.iter().rev().find(|(known, _)| *known == name) {

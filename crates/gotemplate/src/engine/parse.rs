@@ -13,7 +13,7 @@ use super::function::Find;
 use super::lex::lex;
 use super::strconv;
 use super::token::{Item, Kind};
-use crate::error::Error;
+use crate::error::TemplateError;
 
 /// Limit on the variables in scope: each use searches all of them.
 const MAX_VARIABLES: usize = 1000;
@@ -24,7 +24,7 @@ const MAX_NESTING: usize = 100;
 /// The trees of a template by name; the template itself has its own name.
 pub(super) type Trees = HashMap<Vec<u8>, List>;
 
-type Parsed<T> = Result<T, Error>;
+type Parsed<T> = Result<T, TemplateError>;
 
 /// Parses the text of the template of the given name.
 pub(super) fn parse(name: &str, text: &str, find: Find) -> Parsed<Trees> {
@@ -139,7 +139,7 @@ impl Parser {
 
     fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
         let (name, line) = (self.name.clone(), self.token[0].line);
-        Err(Error::Parse { name, line, message: message.into() })
+        Err(TemplateError::Parse { name, line, message: message.into() })
     }
 
     fn unexpected<T>(&self, item: &Item, context: &str) -> Parsed<T> {

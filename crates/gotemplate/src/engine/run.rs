@@ -16,7 +16,7 @@ use super::value::{Dict, Elem, List, Value};
 
 /// Limits of one execution (AS-135). Exceeding one is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TemplateLimits {
     /// Longest output, and longest text that a function may return, in bytes.
     pub output_bytes: usize,
     /// Number of steps: a node, a call, an argument, an element of a loop, and every 64
@@ -31,7 +31,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-impl Default for Limits {
+impl Default for TemplateLimits {
     /// 1 MiB of output, a million steps, 32 MiB, 10 seconds, 150 levels.
     fn default() -> Self {
         Self {
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Env {
 
 /// The state of an execution, available to functions.
 pub(crate) struct Run<'e> {
-    pub limits: Limits,
+    pub limits: TemplateLimits,
     steps: u64,
     memory: usize,
     /// Steps since the clock was last read.
@@ -114,7 +114,7 @@ const PATTERNS: usize = 16;
 const MAX_VALUE_DEPTH: usize = 200;
 
 impl<'e> Run<'e> {
-    pub fn new(limits: Limits, env: Option<&'e mut Env>) -> Self {
+    pub fn new(limits: TemplateLimits, env: Option<&'e mut Env>) -> Self {
         Self {
             limits,
             steps: limits.steps,

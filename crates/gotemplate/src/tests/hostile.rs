@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::go::{Env, Limits, Options, Random, Template};
+use crate::go::{Env, Options, Random, Template, TemplateLimits};
 
 struct Zeros(u8);
 
@@ -18,7 +18,7 @@ impl Random for Zeros {
 }
 
 /// The result and the elapsed time.
-fn run(text: &str, limits: &Limits) -> (Result<usize, String>, Duration) {
+fn run(text: &str, limits: &TemplateLimits) -> (Result<usize, String>, Duration) {
     let now = "2024-05-06T07:08:09Z".parse().unwrap();
     let mut env = Env::new(now, Box::new(Zeros(7)), super::thread_time);
     let params = match json!({"a": "x", "n": 3, "l": [1, "b"], "d": {"k": "v"}}) {
@@ -102,7 +102,7 @@ fn hostile_templates_name_the_limit_in_bounded_time_as_135() {
         format!("{{{{range until 100000}}}}{{{{$_ := \"{}\"}}}}{{{{end}}}}", many("x", 500_000)),
         r#"{{define "a"}}{{range until 100}}{{template "b"}}{{end}}{{end}}{{define "b"}}{{range until 100}}{{template "c"}}{{end}}{{end}}{{define "c"}}{{range until 1000}}{{end}}{{end}}{{template "a"}}"#.to_owned(),
     ];
-    let limits = Limits { time: Duration::from_secs(2), ..Limits::default() };
+    let limits = TemplateLimits { time: Duration::from_secs(2), ..TemplateLimits::default() };
     let mut slowest = Vec::new();
     for text in &cases {
         let shown: String = text.chars().take(120).collect();
@@ -124,7 +124,7 @@ fn hostile_templates_name_the_limit_in_bounded_time_as_135() {
 fn every_function_charges_for_what_it_reads_and_builds_as_135() {
     // Each function is called repeatedly with the largest possible values: it must end,
     // with its own error or a limit.
-    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let limits = TemplateLimits { time: Duration::from_secs(1), ..TemplateLimits::default() };
     let prelude = concat!(
         r#"{{$s := repeat 300000 "a"}}{{$t := repeat 9000 "ab, c-D\n/%"}}{{$l := until 20000}}"#,
         r#"{{$m := list}}{{range until 5}}{{$m = append $m $s}}{{end}}"#,

@@ -18,7 +18,7 @@ pub struct Limits {
     /// and etcd usually 1.5 MiB.
     pub application_bytes: usize,
     /// The limits of each template.
-    pub template: go::Limits,
+    pub template: go::TemplateLimits,
     /// The most parameter sets of all generators together, those inside of matrix and
     /// merge generators included.
     pub parameter_sets: usize,
@@ -33,7 +33,7 @@ impl Default for Limits {
             time: Duration::from_secs(30),
             bytes: 256 << 20,
             application_bytes: 4 << 20,
-            template: go::Limits::default(),
+            template: go::TemplateLimits::default(),
             parameter_sets: 400_000,
             repository_reads: 1_000,
         }

@@ -8,7 +8,7 @@ const MOST: usize = 5;
 const MOST_CHARACTERS: usize = 64;
 
 /// The message of an error of a template, with the keys that there are when one is missing.
-pub(super) fn explained(error: &gotemplate::Error) -> String {
+pub(super) fn explained(error: &gotemplate::TemplateError) -> String {
     match error.no_entry() {
         Some(missing) => format!("{error}; {}", instead(missing)),
         None => error.to_string(),

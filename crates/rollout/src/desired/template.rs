@@ -248,7 +248,7 @@ impl Engine {
         text: &str,
         parameters: Given<'_>,
         env: &mut Env,
-    ) -> Result<String, gotemplate::Error> {
+    ) -> Result<String, gotemplate::TemplateError> {
         match self.execute(text, parameters, env, true) {
             Err(error) if error.is_missing() => Ok(text.to_owned()),
             rendered => rendered,
@@ -265,7 +265,7 @@ impl Engine {
         text: &str,
         parameters: Given<'_>,
         env: &mut Env,
-    ) -> Result<String, gotemplate::Error> {
+    ) -> Result<String, gotemplate::TemplateError> {
         self.execute(text, parameters, env, false)
     }
 
@@ -324,7 +324,7 @@ impl Engine {
         parameters: Given<'_>,
         env: &mut Env,
         strict: bool,
-    ) -> Result<String, gotemplate::Error> {
+    ) -> Result<String, gotemplate::TemplateError> {
         if parameters.values.is_empty() || !text.contains("{{") {
             return Ok(text.to_owned());
         }

@@ -2,9 +2,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Limits, Pool, PoolSettings, Program};
+use crate::{EvalError, EvalLimits, PoolSettings, Program, WorkerPool};
 
-const LIMITS: Limits = Limits { time: Duration::from_secs(20), memory: 128 << 20, output: 1 << 20 };
+const LIMITS: EvalLimits =
+    EvalLimits { time: Duration::from_secs(20), memory: 128 << 20, output: 1 << 20 };
 
 /// What a worker is asked to do by the tests, as if a script had escaped its interpreter.
 pub(crate) fn attack(input: &Value) -> Result<Value, String> {
@@ -85,17 +86,17 @@ pub(crate) fn attack(input: &Value) -> Result<Value, String> {
     })
 }
 
-fn pool(workers: usize) -> Pool {
-    Pool::new(PoolSettings { workers, ..PoolSettings::default() })
+fn pool(workers: usize) -> WorkerPool {
+    WorkerPool::new(PoolSettings { workers, ..PoolSettings::default() })
 }
 
-fn ask(pool: &Pool, input: Value) -> Result<Value, Failure> {
+fn ask(pool: &WorkerPool, input: Value) -> Result<Value, EvalError> {
     pool.evaluate_blocking(Program::Attack, "tests", &input, LIMITS)
 }
 
 /// Whether this kernel can confine a worker; the tests of confinement need it.
 fn can_confine() -> bool {
-    let missing = Pool::missing().unwrap();
+    let missing = WorkerPool::missing().unwrap();
     if missing.is_empty() {
         return true;
     }
@@ -109,7 +110,7 @@ fn a_worker_answers_again_and_again() {
     for round in 0..50 {
         assert_eq!(ask(&pool, json!({"do": "echo", "value": round})), Ok(json!(round)));
     }
-    let refused = Failure::Refused("refused as asked".to_owned());
+    let refused = EvalError::Refused("refused as asked".to_owned());
     assert_eq!(ask(&pool, json!({"do": "refuse"})), Err(refused));
     assert_eq!(ask(&pool, json!({"do": "echo", "value": [1, "a"]})), Ok(json!([1, "a"])));
 }
@@ -153,7 +154,7 @@ fn a_request_that_kills_its_worker_fails_alone() {
     let echo = || assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
     let died = |input: Value, words: &[&str]| {
         let answer = ask(&pool, input.clone());
-        let Err(Failure::Died(why)) = &answer else { panic!("{input}: {answer:?}") };
+        let Err(EvalError::Died(why)) = &answer else { panic!("{input}: {answer:?}") };
         assert!(words.iter().any(|word| why.contains(word)), "{input}: {why}");
         echo();
     };
@@ -164,15 +165,15 @@ fn a_request_that_kills_its_worker_fails_alone() {
     died(json!({"do": "exit"}), &["exit status: 3"]);
     died(json!({"do": "garbage", "bytes": "\u{2}\0\0\0{}"}), &["invalid answer"]);
     let answer = ask(&pool, json!({"do": "garbage", "bytes": "garbage garbage"}));
-    assert_eq!(answer, Err(Failure::TooLarge(LIMITS.output)));
+    assert_eq!(answer, Err(EvalError::TooLarge(LIMITS.output)));
     echo();
     let answer = ask(&pool, json!({"do": "output", "bytes": 2 << 20}));
-    assert_eq!(answer, Err(Failure::TooLarge(LIMITS.output)));
+    assert_eq!(answer, Err(EvalError::TooLarge(LIMITS.output)));
     echo();
-    let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
+    let limits = EvalLimits { time: Duration::from_millis(300), ..LIMITS };
     let began = Instant::now();
     let answer = pool.evaluate_blocking(Program::Attack, "tests", &json!({"do": "spin"}), limits);
-    assert_eq!(answer, Err(Failure::TimedOut(limits.time)));
+    assert_eq!(answer, Err(EvalError::TimedOut(limits.time)));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     echo();
 }
@@ -210,7 +211,10 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
         until(|| state(number).is_some_and(|(_, ticks)| ticks >= before + 5));
         now().unwrap();
         let answer = asking.join().unwrap();
-        assert!(matches!(&answer, Err(Failure::Died(why)) if why.contains("killed")), "{answer:?}");
+        assert!(
+            matches!(&answer, Err(EvalError::Died(why)) if why.contains("killed")),
+            "{answer:?}"
+        );
     });
     // While it has nothing to do: nobody notices, once it is gone.
     let (number, dead) = kill();
@@ -223,13 +227,13 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn evaluations_at_their_limit_do_not_hold_up_others() {
     let pool = pool(3);
-    let limits = Limits { time: Duration::from_secs(3), ..LIMITS };
+    let limits = EvalLimits { time: Duration::from_secs(3), ..LIMITS };
     let spin = |caller: String| {
         let pool = pool.clone();
         let spin = json!({"do": "spin"});
         tokio::spawn(async move {
             let answer = pool.evaluate(Program::Attack, &caller, &spin, limits).await;
-            assert_eq!(answer, Err(Failure::TimedOut(limits.time)));
+            assert_eq!(answer, Err(EvalError::TimedOut(limits.time)));
         })
     };
     // One caller with many requests leaves a worker; after its first ones, it is known.
@@ -280,7 +284,7 @@ async fn many_requests_at_once_share_a_few_workers() {
     for one in all {
         let (round, answer) = one.await.unwrap();
         if round % 50 == 7 {
-            assert!(matches!(answer, Err(Failure::Died(_))), "{round}: {answer:?}");
+            assert!(matches!(answer, Err(EvalError::Died(_))), "{round}: {answer:?}");
         } else {
             assert_eq!(answer, Ok(json!(round)));
         }
@@ -290,7 +294,7 @@ async fn many_requests_at_once_share_a_few_workers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_nobody_waits_for_gives_its_worker_back() {
     let pool = pool(1);
-    let limits = Limits { time: Duration::from_millis(500), ..LIMITS };
+    let limits = EvalLimits { time: Duration::from_millis(500), ..LIMITS };
     let spin = json!({"do": "spin"});
     for _ in 0..3 {
         let request = pool.evaluate(Program::Attack, "tests", &spin, limits);

@@ -10,9 +10,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::super::checked::{MAX_ENTRIES, links_stay_inside};
-use super::super::manifests::RenderError;
-use super::super::source_directory::SourceDirectory;
+use crate::directory::source_directory::SourceDirectory;
+use crate::render::checked::{MAX_ENTRIES, links_stay_inside};
+use crate::render::manifest::RenderError;
 
 /// An archive in a file without a name.
 pub(super) struct Archive {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::build_environment::BuildEnvironment;
-use super::super::given::{Given, Variable};
-use super::super::manifests::RenderError;
 use super::protocol::EnvEntry;
+use crate::render::build_environment::BuildEnvironment;
+use crate::render::given::{Given, Variable};
+use crate::render::manifest::RenderError;
 
 /// Most bytes of all names and values: a program gets no larger environment.
 const MAX_BYTES: usize = 1 << 20;
@@ -129,8 +129,8 @@ fn wrong(what: &str) -> RenderError {
 mod tests {
     use serde_json::json;
 
-    use super::super::super::render_for::RenderFor;
     use super::*;
+    use crate::render::render_for::RenderFor;
 
     fn of(plugin: &Value) -> Result<Vec<String>, String> {
         let subject = RenderFor { application: "shop".into(), ..RenderFor::default() };

@@ -18,12 +18,12 @@ use archive::Archive;
 use protocol::{Connection, EnvEntry, Failed, Metadata};
 pub use settings::{DEFAULT_FOLDER, PluginSettings};
 
-use super::build_environment::BuildEnvironment;
-use super::checked::blocking;
-use super::manifests::{Manifest, RenderError, Sink};
-use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
-use super::tools::Programs;
+use crate::directory::source_directory::SourceDirectory;
+use crate::process::tools::Programs;
+use crate::render::build_environment::BuildEnvironment;
+use crate::render::checked::blocking;
+use crate::render::manifest::{Manifest, RenderError, Sink};
+use crate::render::render_for::RenderFor;
 use wavegate_api::source::PluginSource;
 use wavegate_api::{ApplicationSource, read_leniently};
 
@@ -164,7 +164,7 @@ impl Programs {
         let answer = answer.map_err(|why| RenderError::Plugin {
             application: subject.application.clone(),
             transient: matches!(why, Failed::Lost(_)),
-            detail: format!("plugin {name}: {}", super::redact(&why.to_string())),
+            detail: format!("plugin {name}: {}", crate::redact(&why.to_string())),
         })?;
         let mut sink = Sink::new(subject.memory);
         for text in &answer.manifests {
@@ -195,7 +195,7 @@ impl Unanswered {
         match self {
             Self::Call(why) => {
                 let is_lost = matches!(why, Failed::Lost(_));
-                worded(is_lost, super::redact(&why.to_string()))
+                worded(is_lost, crate::redact(&why.to_string()))
             }
             Self::Files(error) => error,
         }
@@ -238,7 +238,7 @@ impl Search<'_> {
             let answer = match connection.matches(metadata, &sent.file).await {
                 // The command of a discovery may end with an error where it finds nothing.
                 Err(Failed::Refused(why)) if !is_named => {
-                    let why = super::redact(&why);
+                    let why = crate::redact(&why);
                     tracing::warn!(plugin = name, %why, "the discovery of a plugin failed");
                     return Ok(Found::Other);
                 }
@@ -307,7 +307,8 @@ fn common_folder(source: &str, paths: &str) -> String {
     for path in paths.split(';').map(str::trim).filter(|path| !path.is_empty()) {
         any = true;
         let base = if path.starts_with('/') { "" } else { source };
-        let Some(whole) = super::jsonnet::joined(base, path.trim_start_matches('/')) else {
+        let Some(whole) = crate::directory::jsonnet::joined(base, path.trim_start_matches('/'))
+        else {
             return String::new();
         };
         let whole: Vec<&str> = whole.split('/').filter(|part| !part.is_empty()).collect();

@@ -9,8 +9,10 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::super::{Allow, Credentials, Error};
 use super::{Counted, repositories, script, settings, walk};
+use crate::Allow;
+use crate::RepoCredentials;
+use crate::SourceError;
 
 #[tokio::test]
 async fn credentials_reach_git_by_files_only() {
@@ -29,11 +31,14 @@ async fn credentials_reach_git_by_files_only() {
     settings.allow = Allow::default();
     settings.environment.insert("HTTPS_PROXY".into(), "http://proxy:3128".into());
     let (cache, repositories) = repositories(settings);
-    let credentials =
-        Credentials { username: "me".into(), password: "p@ss w".into(), ..Credentials::default() };
+    let credentials = RepoCredentials {
+        username: "me".into(),
+        password: "p@ss w".into(),
+        ..RepoCredentials::default()
+    };
     let url = "https://git.example.com/r";
     let error = repositories.resolve(url, "main", Some(&credentials)).await.unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(matches!(error, SourceError::Refused { .. }), "{error}");
     assert!(!error.to_string().contains("p@ss"), "{error}");
     assert!(!error.to_string().contains("p%40ss"), "{error}");
     let seen = std::fs::read_to_string(&seen).unwrap();
@@ -50,9 +55,9 @@ async fn credentials_reach_git_by_files_only() {
     assert_eq!(answers, ["me", "p@ss w"], "no answers for another host");
     let left: Vec<_> = walk(cache.path()).filter(|path| path.contains("secrets/")).collect();
     assert_eq!(left, Vec::<String>::new());
-    let two_lines = Credentials { password: "a\nb".into(), ..credentials };
+    let two_lines = RepoCredentials { password: "a\nb".into(), ..credentials };
     let error = repositories.resolve(url, "main", Some(&two_lines)).await.unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(matches!(error, SourceError::Refused { .. }), "{error}");
 }
 
 /// A client certificate, a token, a proxy and the CA of a server reach `git` by files.
@@ -68,19 +73,19 @@ async fn https_settings_of_a_secret_reach_git_by_files_only() {
     let mut settings = counted.settings();
     settings.allow = Allow::default();
     let (_cache, repositories) = repositories(settings);
-    let credentials = Credentials {
+    let credentials = RepoCredentials {
         client_certificate: "CERT\n".into(),
         client_key: "KEY\n".into(),
         ca_certificates: "CA\n".into(),
         bearer_token: "to\"ken".into(),
         proxy: "http://me:word@proxy:3128".into(),
         no_proxy: "internal".into(),
-        ..Credentials::default()
+        ..RepoCredentials::default()
     };
     let url = "https://GIT.example.com:0443/r";
     let error = repositories.resolve(url, "main", Some(&credentials)).await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Refused { .. }), "{text}");
+    assert!(matches!(error, SourceError::Refused { .. }), "{text}");
     assert!(text.contains("ConfigMap argocd-tls-certs-cm with the key git.example.com"), "{text}");
     let seen = std::fs::read_to_string(&seen).unwrap();
     let (environment, files) = seen.split_once("[http]").unwrap();
@@ -94,7 +99,7 @@ async fn https_settings_of_a_secret_reach_git_by_files_only() {
     ] {
         assert!(files.contains(want), "{want} in {files}");
     }
-    let refused = Credentials { refusal: "Secret s: no".into(), ..Credentials::default() };
+    let refused = RepoCredentials { refusal: "Secret s: no".into(), ..RepoCredentials::default() };
     let error = repositories.resolve(url, "main", Some(&refused)).await.unwrap_err();
     assert!(error.to_string().contains("Secret s: no"), "{error}");
 }
@@ -117,13 +122,13 @@ async fn ssh_trusts_known_hosts_and_one_key_only() {
     );
     let counted = Counted::new(&format!("PATH='{}':$PATH", bin.display()));
     let (_cache, repositories) = repositories(counted.settings());
-    let credentials = Credentials {
+    let credentials = RepoCredentials {
         ssh_private_key: "KEY".into(),
         ssh_known_hosts: "git.example.com ssh-ed25519 AAAA".into(),
-        ..Credentials::default()
+        ..RepoCredentials::default()
     };
     let error = repositories.resolve("git@git.example.com:team/repo", "", Some(&credentials)).await;
-    assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    assert!(matches!(error, Err(SourceError::Refused { .. })), "{error:?}");
     let text = error.unwrap_err().to_string();
     let advice = "the key of git.example.com is not known or has changed: add it to \
                   `ssh_known_hosts` of the ConfigMap argocd-ssh-known-hosts-cm";
@@ -188,12 +193,15 @@ async fn git_sends_credentials_only_to_the_host_of_the_url() {
     settings.allow = Allow { local: false, http: true };
     settings.limits.failure_kept = Duration::ZERO;
     let (_cache, repositories) = repositories(settings);
-    let credentials =
-        Credentials { username: "me".into(), password: "p@ss: w".into(), ..Credentials::default() };
+    let credentials = RepoCredentials {
+        username: "me".into(),
+        password: "p@ss: w".into(),
+        ..RepoCredentials::default()
+    };
     let asks = server(None).await;
     let url = format!("http://{}/team/repo", asks.address);
     let error = repositories.resolve(&url, "main", Some(&credentials)).await.unwrap_err();
-    assert!(matches!(error, Error::MissingRepository { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::MissingRepository { .. }), "{error:?}");
     let want = format!("Basic {}", STANDARD.encode("me:p@ss: w"));
     let seen = asks.seen.lock().clone();
     assert!(!seen.is_empty() && seen.iter().all(|header| *header == want), "{seen:?}");
@@ -206,12 +214,12 @@ async fn git_sends_credentials_only_to_the_host_of_the_url() {
     assert_eq!(asks.seen.lock().first(), Some(&want));
 
     let error = repositories.resolve(&url, "main", None).await.unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "without a password: {error:?}");
+    assert!(matches!(error, SourceError::Refused { .. }), "without a password: {error:?}");
 
     asks.seen.lock().clear();
     let sends_away = server(Some(asks.address.clone())).await;
     let url = format!("http://{}/team/repo", sends_away.address);
     let error = repositories.resolve(&url, "main", Some(&credentials)).await.unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::Refused { .. }), "{error:?}");
     assert_eq!(*asks.seen.lock(), Vec::<String>::new(), "another host receives no credentials");
 }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::symlink;
 
-use super::super::{DirectoryOptions, RenderError, directory};
 use super::{config_map, write};
+use crate::DirectoryOptions;
+use crate::RenderError;
+use crate::directory::manifests::directory;
 
 struct Tree(tempfile::TempDir);
 

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::super::RenderError;
 use super::render::{ECHO, Source};
+use crate::RenderError;
 
 /// An object whose data has the answers of commands.
 fn answers(commands: &str) -> String {

@@ -10,13 +10,16 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
-use super::super::build_environment::BuildEnvironment;
-use super::super::manifests::Sink;
-use super::super::refs::{Found, Refs, Target};
-use super::super::remote::stays_inside;
-use super::super::source_directory::SourceDirectory;
-use super::super::{RenderFor, chart, chart_schema, helm};
 use super::write;
+use crate::RenderFor;
+use crate::directory::source_directory::SourceDirectory;
+use crate::git::refs::{Found, Refs, RevisionTarget};
+use crate::helm::chart;
+use crate::helm::chart_schema;
+use crate::helm::template;
+use crate::kustomize::remote::stays_inside;
+use crate::render::build_environment::BuildEnvironment;
+use crate::render::manifest::Sink;
 
 /// Seeds: kind of input, a blank, and the text with `\n` for a line break.
 const CORPUS: &str = include_str!("../../../../tests/data/hostile-sources.txt");
@@ -126,7 +129,7 @@ fn hostile_values_files_stay_in_the_repository() {
             json!({"helm": {"valueFiles": [file], "parameters": [{"name": "a", "value": file}]}});
         let environment = BuildEnvironment::new(&subject, &source, "0123456789");
         let prepared =
-            helm::prepare(&directory, &source, &subject, &environment, &[], scratch.path());
+            template::prepare(&directory, &source, &subject, &environment, &[], scratch.path());
         let Ok(prepared) = prepared else { return Ok(()) };
         for arg in &prepared.args {
             let arg = arg.to_str().unwrap_or_default();
@@ -228,7 +231,7 @@ fn hostile_listings_of_references_name_commits_or_nothing() {
         let wanted = ["", "main", "v1.x", ">=0.0.0-0 <99", "0123456", "refs/tags/a^{}"];
         for revision in wanted.into_iter().chain(names) {
             for tag_prefix in ["", "v", "app-"] {
-                if let Found::One(found) = refs.find(&Target { revision, tag_prefix }) {
+                if let Found::One(found) = refs.find(&RevisionTarget { revision, tag_prefix }) {
                     let is_hash = found.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
                     prop_assert!(is_hash && matches!(found.sha.len(), 40 | 64), "{found:?}");
                     prop_assert!(text.to_ascii_lowercase().contains(&found.sha), "{found:?}");

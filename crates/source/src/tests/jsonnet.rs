@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::build_environment::BuildEnvironment;
-use super::super::directory::{Content, Jsonnet, read};
-use super::super::jsonnet::JsonnetOptions;
-use super::super::{DirectoryOptions, RenderError, RenderFor};
 use super::write;
+use crate::DirectoryOptions;
+use crate::RenderError;
+use crate::RenderFor;
+use crate::directory::jsonnet::JsonnetOptions;
+use crate::directory::manifests::{Content, Jsonnet, read};
+use crate::render::build_environment::BuildEnvironment;
 
 struct Tree {
     directory: tempfile::TempDir,

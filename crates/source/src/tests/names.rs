@@ -1,9 +1,10 @@
 //! URLs, references, version ranges and patterns.
 
-use super::super::address::{Address, Allow, Transport, redact};
-use super::super::refs::{Found, Refs, Target};
-use super::super::version::{Range, version};
-use super::super::{Credentials, Error};
+use crate::RepoCredentials;
+use crate::SourceError;
+use crate::git::address::{Address, Allow, Transport, redact};
+use crate::git::refs::{Found, Refs, RevisionTarget};
+use crate::version::{Range, version};
 use wavegate_api::glob::Glob;
 
 #[test]
@@ -96,7 +97,7 @@ fn targets_are_resolved_to_references() {
         ("invalid lines are skipped", "bad", "", None),
     ];
     for (name, revision, tag_prefix, want) in cases {
-        let found = refs.find(&Target { revision, tag_prefix });
+        let found = refs.find(&RevisionTarget { revision, tag_prefix });
         match want {
             None => assert_eq!(found, Found::Nothing, "{name}"),
             Some((sha, reference)) => {
@@ -203,12 +204,12 @@ fn urls_are_validated_before_git_runs() {
         "repo",
     ] {
         let error = Address::parse(url, allow).unwrap_err();
-        assert!(matches!(error, Error::InvalidUrl { .. }), "{url}: {error:?}");
+        assert!(matches!(error, SourceError::InvalidUrl { .. }), "{url}: {error:?}");
         assert!(!error.is_transient());
     }
     for url in ["/srv/repo", "file:///srv/repo", "./repo", "../repo", "file://localhost/srv"] {
         let error = Address::parse(url, allow).unwrap_err();
-        assert!(matches!(error, Error::LocalNotAllowed { .. }), "{url}: {error:?}");
+        assert!(matches!(error, SourceError::LocalNotAllowed { .. }), "{url}: {error:?}");
     }
     let local = Allow { local: true, http: false };
     for url in ["/srv/repo", "file:///srv/my repo", "file://localhost/srv"] {
@@ -266,10 +267,10 @@ fn messages_contain_no_password() {
     for (text, want) in cases {
         assert_eq!(redact(text), want, "{text}");
     }
-    let credentials = Credentials {
+    let credentials = RepoCredentials {
         password: "secret".into(),
         ssh_private_key: "key".into(),
-        ..Credentials::default()
+        ..RepoCredentials::default()
     };
     let shown = format!("{credentials:?}");
     assert!(!shown.contains("secret") && !shown.contains("\"key\""), "{shown}");

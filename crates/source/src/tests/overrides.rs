@@ -4,9 +4,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::super::RenderFor;
 use super::render::Source;
 use super::write;
+use crate::RenderFor;
 
 #[tokio::test]
 async fn a_repository_may_override_its_source() {

@@ -7,11 +7,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{
-    Checkout, ClusterFacts, EnabledTypes, Programs, RenderError, RenderFor, RenderOptions,
-    Rendered, SourceType, render,
-};
 use super::{config_map, repositories, script, settings, write};
+use crate::Checkout;
+use crate::ClusterFacts;
+use crate::EnabledTypes;
+use crate::Programs;
+use crate::RenderError;
+use crate::RenderFor;
+use crate::RenderOptions;
+use crate::RenderedSource;
+use crate::SourceType;
+use crate::render::source::render;
 
 /// A directory that is checked out and rendered.
 pub(super) struct Source {
@@ -50,7 +56,7 @@ impl Source {
         self
     }
 
-    pub(super) async fn render(&self, source: Value) -> Result<Rendered, RenderError> {
+    pub(super) async fn render(&self, source: Value) -> Result<RenderedSource, RenderError> {
         let subject = RenderFor {
             application: "shop".into(),
             namespace: "prod".into(),
@@ -63,7 +69,7 @@ impl Source {
         &self,
         source: Value,
         subject: &RenderFor,
-    ) -> Result<Rendered, RenderError> {
+    ) -> Result<RenderedSource, RenderError> {
         let (_cache, repositories) = repositories(settings());
         let path = self.directory.path().display().to_string();
         let revision = repositories.resolve(&path, "", None).await.unwrap();
@@ -179,7 +185,7 @@ async fn a_ref_alone_renders_nothing() {
     let rendered = Source::new(&["a.yaml"]).render(json!({"ref": "values"})).await.unwrap();
     assert_eq!(
         rendered,
-        Rendered {
+        RenderedSource {
             manifests: Vec::new(),
             source_type: None,
             warnings: Vec::new(),
@@ -433,7 +439,7 @@ async fn a_schema_reads_nothing_else() {
 #[tokio::test]
 async fn programs_are_stopped_at_their_limits() {
     let failing = Source::new(&["kustomization.yaml"])
-        .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
+        .program("kustomize", "echo \"SourceError: no such file in $PWD/base\" >&2; exit 1");
     let error = failing.fails(json!({})).await;
     assert!(
         error.contains("application shop: kustomize failed: Error: no such file in ./base"),

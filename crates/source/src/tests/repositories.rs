@@ -5,13 +5,20 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::address::Address;
-use super::super::git_repositories::identity;
-use super::super::{
-    Allow, Credentials, DirectoryOptions, Error, Freshness, Limits, Repositories, Revision,
-    SourceSettings, Target, directory,
-};
 use super::{Counted, Upstream, config_map, repositories, script, settings, walk, write};
+use crate::Allow;
+use crate::DirectoryOptions;
+use crate::Freshness;
+use crate::RepoCredentials;
+use crate::Repositories;
+use crate::Revision;
+use crate::RevisionTarget;
+use crate::SourceError;
+use crate::SourceLimits;
+use crate::SourceSettings;
+use crate::directory::manifests::directory;
+use crate::git::address::Address;
+use crate::git::repositories::identity;
 
 const HOUR: Freshness = Freshness(Duration::from_secs(3600));
 
@@ -118,19 +125,19 @@ async fn missing_objects_have_distinct_errors() {
     let url = upstream.url();
     for target in ["nothing", "9.x", "abcdef1", "refs/heads/none"] {
         let error = repositories.resolve(&url, target, None).await.unwrap_err();
-        assert!(matches!(error, Error::MissingRevision { .. }), "{target}: {error}");
+        assert!(matches!(error, SourceError::MissingRevision { .. }), "{target}: {error}");
         assert!(error.to_string().contains(target), "{error}");
         assert!(!error.is_transient());
     }
     let absent = Revision::pinned(&"1".repeat(40));
     let error = repositories.checkout(&url, &absent, None).await.unwrap_err();
-    assert!(matches!(error, Error::MissingRevision { .. }), "{error}");
+    assert!(matches!(error, SourceError::MissingRevision { .. }), "{error}");
     let error = repositories.resolve("/nonexistent/repo", "main", None).await.unwrap_err();
-    assert!(matches!(error, Error::MissingRepository { .. }), "{error}");
+    assert!(matches!(error, SourceError::MissingRepository { .. }), "{error}");
     // No server listens on the discard port of the local machine.
     let error =
         repositories.resolve("https://u:secret@127.0.0.1:9/r", "main", None).await.unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::Unreachable { .. }), "{error:?}");
     assert!(error.is_transient() && !error.to_string().contains("secret"), "{error}");
     let empty = Upstream::new();
     let error = repositories.resolve(&empty.url(), "", None).await.unwrap_err();
@@ -144,7 +151,7 @@ async fn local_directories_must_be_enabled() {
     let (_cache, repositories) = repositories(SourceSettings::default());
     for url in [upstream.url(), upstream.path().display().to_string()] {
         let error = repositories.resolve(&url, "", None).await.unwrap_err();
-        assert!(matches!(error, Error::LocalNotAllowed { .. }), "{error}");
+        assert!(matches!(error, SourceError::LocalNotAllowed { .. }), "{error}");
     }
 }
 
@@ -158,11 +165,11 @@ async fn revisions_and_urls_are_never_read_as_options() {
     let long = "x".repeat(300);
     for target in ["--upload-pack=touch x", "-h", "a\nb", "a\u{0}", &long] {
         let error = repositories.resolve(&url, target, None).await.unwrap_err();
-        assert!(matches!(error, Error::InvalidRevision { .. }), "{target:?}: {error}");
+        assert!(matches!(error, SourceError::InvalidRevision { .. }), "{target:?}: {error}");
     }
     let odd = Revision { sha: "--output=x".into(), reference: None };
     let error = repositories.checkout(&url, &odd, None).await.unwrap_err();
-    assert!(matches!(error, Error::InvalidRevision { .. }), "{error}");
+    assert!(matches!(error, SourceError::InvalidRevision { .. }), "{error}");
     assert!(repositories.resolve("--upload-pack=x", "", None).await.is_err());
     assert!(!counted.file("log").exists(), "git was never started");
 }
@@ -218,19 +225,22 @@ async fn a_result_is_shared_until_it_is_too_old() {
     }
     assert_eq!(counted.count("ls-remote"), 1);
     let second = upstream.commit();
-    let main: Target<'_> = "main".into();
+    let main: RevisionTarget<'_> = "main".into();
     let old = repositories.resolve_fresh(&url, &main, None, HOUR).await.unwrap();
     assert_eq!(old.sha, first, "a fresh result is reused");
     let new = repositories.resolve(&url, "main", None).await.unwrap();
     assert_eq!(new.sha, second);
     assert_eq!(counted.count("ls-remote"), 2);
     // A result is not shared between different credentials.
-    let other =
-        Credentials { username: "u".into(), password: "p".into(), ..Credentials::default() };
+    let other = RepoCredentials {
+        username: "u".into(),
+        password: "p".into(),
+        ..RepoCredentials::default()
+    };
     let address = Address::parse("https://h/r", Allow::default()).unwrap();
     assert_ne!(identity(&address, Some(&other)), identity(&address, None));
     // Neither is a failure.
-    let with = |password: &str| Credentials { password: password.into(), ..other.clone() };
+    let with = |password: &str| RepoCredentials { password: password.into(), ..other.clone() };
     let of = |url: &str, password: &str| {
         let address = Address::parse(url, Allow::default()).unwrap();
         identity(&address, Some(&with(password)))
@@ -255,11 +265,11 @@ async fn a_result_is_shared_until_it_is_too_old() {
 async fn a_failure_is_shared_for_a_limited_time() {
     let counted = Counted::new("");
     let (_cache, repositories) = repositories(counted.settings());
-    let main: Target<'_> = "main".into();
+    let main: RevisionTarget<'_> = "main".into();
     for _ in 0..20 {
         let answer = repositories.resolve_fresh("/nonexistent", &main, None, HOUR).await;
         // A missing directory is reported without running git.
-        assert!(matches!(answer, Err(Error::MissingRepository { .. })));
+        assert!(matches!(answer, Err(SourceError::MissingRepository { .. })));
     }
     assert_eq!(counted.count("ls-remote"), 0);
     let counted = Counted::new("echo 'fatal: early EOF' >&2; exit 128");
@@ -269,9 +279,9 @@ async fn a_failure_is_shared_for_a_limited_time() {
     let url = upstream.url();
     for _ in 0..20 {
         let answer = repositories.resolve_fresh(&url, &main, None, HOUR).await;
-        assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+        assert!(matches!(answer, Err(SourceError::Unreachable { .. })), "{answer:?}");
         let answer = repositories.checkout(&url, &Revision::pinned(&sha), None).await;
-        assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+        assert!(matches!(answer, Err(SourceError::Unreachable { .. })), "{answer:?}");
     }
     assert_eq!((counted.count("ls-remote"), counted.count("init")), (1, 1));
     // A request for a fresh result is sent at once.
@@ -312,7 +322,7 @@ async fn a_hanging_git_is_killed_and_the_next_call_succeeds() {
     let (url, revision) = (upstream.url(), Revision::pinned(&sha));
 
     let error = repositories.checkout(&url, &revision, None).await.unwrap_err();
-    assert!(matches!(&error, Error::TimedOut { what, .. } if what == "git fetch"), "{error}");
+    assert!(matches!(&error, SourceError::TimedOut { what, .. } if what == "git fetch"), "{error}");
     assert!(error.is_transient());
     until(|| !running(&nap)).await;
     let checkout = repositories.checkout(&url, &revision, None).await.unwrap();
@@ -371,11 +381,11 @@ async fn a_server_that_serves_no_hashes_is_read_by_name() {
     }
     let absent = Revision::pinned(&"1".repeat(40));
     let error = repositories.checkout(&url, &absent, None).await.unwrap_err();
-    assert!(matches!(error, Error::MissingRevision { .. }), "{error}");
+    assert!(matches!(error, SourceError::MissingRevision { .. }), "{error}");
     assert!(error.to_string().contains("name a branch or tag"), "{error}");
 }
 
-fn small(change: impl Fn(&mut Limits)) -> SourceSettings {
+fn small(change: impl Fn(&mut SourceLimits)) -> SourceSettings {
     let mut settings = settings();
     change(&mut settings.limits);
     settings
@@ -395,7 +405,7 @@ async fn content_beyond_the_limits_is_rejected() {
     let url = upstream.url();
     let (_cache, bytes) = repositories(small(|limits| limits.fetch_bytes = 1 << 20));
     let error = bytes.checkout(&url, &big, None).await.unwrap_err();
-    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(matches!(error, SourceError::TooLarge { .. }), "{error}");
     assert!(error.to_string().contains("limit of 1 MiB"), "{error}");
     bytes.checkout(&url, &many, None).await.unwrap();
     let (_cache, files) = repositories(small(|limits| limits.checkout_files = 10));
@@ -418,7 +428,7 @@ async fn a_fetch_that_fills_the_disk_is_stopped() {
     let error = repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await;
     let error = error.unwrap_err();
     assert!(
-        matches!(&error, Error::TooLarge { what, .. } if what == "the fetched repository"),
+        matches!(&error, SourceError::TooLarge { what, .. } if what == "the fetched repository"),
         "{error}"
     );
 }
@@ -441,7 +451,7 @@ async fn a_tree_bomb_is_rejected() {
     upstream.git(&["update-ref", "refs/heads/bomb", &commit]);
     let (_cache, repositories) = repositories(settings());
     let error = repositories.checkout(&upstream.url(), &Revision::pinned(&commit), None).await;
-    assert!(matches!(error, Err(Error::TooLarge { .. })), "{error:?}");
+    assert!(matches!(error, Err(SourceError::TooLarge { .. })), "{error:?}");
 }
 
 #[tokio::test]
@@ -527,7 +537,7 @@ async fn a_plain_directory_has_a_content_revision() {
     assert_ne!(repositories.resolve(&path, "", None).await.unwrap(), second);
     let (_cache3, tiny) = super::repositories(small(|limits| limits.fetch_bytes = 8));
     let error = tiny.resolve(&path, "", None).await.unwrap_err();
-    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(matches!(error, SourceError::TooLarge { .. }), "{error}");
     assert!(!counted.file("log").exists(), "git does not run");
 }
 
@@ -537,7 +547,7 @@ async fn a_missing_program_is_named() {
     let upstream = Upstream::new();
     let (_cache, repositories) = repositories(settings);
     let error = repositories.resolve(&upstream.url(), "main", None).await.unwrap_err();
-    assert!(matches!(error, Error::MissingProgram { .. }), "{error}");
+    assert!(matches!(error, SourceError::MissingProgram { .. }), "{error}");
     assert!(error.to_string().contains("/nonexistent/git"), "{error}");
 }
 
@@ -589,5 +599,5 @@ async fn directories_count_towards_the_limits_of_a_checkout() {
     settings.limits.checkout_files = 100;
     let (_cache, repositories) = repositories(settings);
     let error = repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await;
-    assert!(matches!(error, Err(Error::TooLarge { .. })), "{error:?}");
+    assert!(matches!(error, Err(SourceError::TooLarge { .. })), "{error:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gotemplate::go::{Limits, Options, Template};
+use gotemplate::go::{Options, Template, TemplateLimits};
 use jiff::Timestamp;
 use kube_sim::Server;
 use serde_json::{Map, Value, json};
@@ -486,7 +486,7 @@ fn certificate() -> (String, String) {
             .unwrap();
     let mut env = wavegate_net::entropy::environment(Timestamp::now());
     let template = Template::parse(text, &Options::default()).unwrap();
-    let made = template.execute_in(&data, &Limits::default(), &mut env).unwrap();
+    let made = template.execute_in(&data, &TemplateLimits::default(), &mut env).unwrap();
     let (certificate, key) = made.split_at(made.find("-----BEGIN EC").unwrap());
     (certificate.to_owned(), key.to_owned())
 }

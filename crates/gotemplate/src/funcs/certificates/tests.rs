@@ -18,9 +18,9 @@ use x509_cert::ext::pkix::{
     SubjectKeyIdentifier,
 };
 
-use crate::Error;
+use crate::TemplateError;
 use crate::funcs::numbers::DsaNumbers;
-use crate::go::{Env, Limits, Options, Random, Template};
+use crate::go::{Env, Options, Random, Template, TemplateLimits};
 
 /// Pseudo-random bytes that are the same in every test.
 struct Mixed(u64);
@@ -47,15 +47,15 @@ fn render_from(
     random: impl Random + 'static,
     text: &str,
     params: Value,
-    limits: &Limits,
-) -> Result<String, Error> {
+    limits: &TemplateLimits,
+) -> Result<String, TemplateError> {
     let Value::Object(params) = params else { panic!("no object") };
     let mut env = Env::new(NOW.parse().unwrap(), Box::new(random), || std::time::Duration::ZERO);
     Template::parse(text, &Options::default())?.execute_in(&params, limits, &mut env)
 }
 
-fn try_render(text: &str, params: Value) -> Result<String, Error> {
-    render_from(Mixed(7), text, params, &Limits::default())
+fn try_render(text: &str, params: Value) -> Result<String, TemplateError> {
+    render_from(Mixed(7), text, params, &TemplateLimits::default())
 }
 
 fn render(text: &str, params: Value) -> String {
@@ -164,7 +164,7 @@ fn a_signed_certificate_verifies_against_its_authority() {
     assert_eq!(stranger.der, ca.der, "the same random bytes give the same certificate");
     let random = Mixed(8);
     let other = r#"{{ list (genCA "My Authority" 365) | toJson }}"#;
-    let other = render_from(random, other, json!({}), &Limits::default()).unwrap();
+    let other = render_from(random, other, json!({}), &TemplateLimits::default()).unwrap();
     let other = Made::of(&serde_json::from_str::<Value>(&other).unwrap()[0]);
     assert!(cert.verify(&other, "web.example.org", "2026-02-04T00:00:00Z").is_err());
 
@@ -401,7 +401,7 @@ fn time_and_random_source_are_required() {
         let template = Template::parse(&format!("{{{{ {call} }}}}"), &Options::default()).unwrap();
         let params: Map<String, Value> =
             Map::from_iter([("key".to_owned(), keys()["ed25519"].clone())]);
-        let error = template.execute(&params, &Limits::default()).unwrap_err();
+        let error = template.execute(&params, &TemplateLimits::default()).unwrap_err();
         assert!(error.to_string().contains("not "), "{error}");
     }
 }
@@ -415,7 +415,7 @@ fn a_repeating_random_source_gives_no_rsa_key() {
         }
     }
     let text = r#"{{ genCA "x" 1 }}"#;
-    let error = render_from(Same, text, json!({}), &Limits::default()).unwrap_err();
+    let error = render_from(Same, text, json!({}), &TemplateLimits::default()).unwrap_err();
     assert!(
         error.to_string().contains("the source of random bytes returns repeated values"),
         "{error}"
@@ -431,7 +431,7 @@ fn an_execution_allows_a_few_keys() {
         assert!(render(text, json!({})).len() > 1000);
     }
     // Only a few steps are left when these start, and none of them searches for primes.
-    let limits = Limits { steps: 50_000, ..Limits::default() };
+    let limits = TemplateLimits { steps: 50_000, ..TemplateLimits::default() };
     for text in [
         r#"{{ genPrivateKey "rsa" }}"#,
         r#"{{ genPrivateKey "dsa" }}"#,

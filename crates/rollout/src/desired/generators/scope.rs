@@ -505,7 +505,7 @@ pub(super) fn not_a_generator(generators: Generators) -> String {
     format!("is not a generator; the generators are {}", keys.join(", "))
 }
 
-fn of_template(error: &gotemplate::Error, field: String) -> Failure {
+fn of_template(error: &gotemplate::TemplateError, field: String) -> Failure {
     Failure { field, cause: missing_key::explained(error), limit: error.is_limit() }
 }
 

@@ -1,0 +1,5 @@
+//! How programs run: confined, and within which limits.
+
+pub mod exec_plugin;
+pub(crate) mod run;
+pub(crate) mod tools;
