@@ -18,7 +18,7 @@ use super::watch_args::{timeout, until};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::operation;
-use wavegate_cluster::act::refresh;
+use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::failure::reason;
 
 /// Prefixes of the name of an ApplicationSet, as for kubectl.

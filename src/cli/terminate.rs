@@ -15,7 +15,7 @@ use super::sync::progress::{Goal, Line, WIDTH};
 use super::sync::result::OperationResult;
 use super::watch_args::timeout;
 use wavegate_api::Raw;
-use wavegate_cluster::act::operation::{self, Terminated};
+use wavegate_cluster::act::commands::operation::{self, Terminated};
 
 /// Terminate the running operation of an Application
 ///

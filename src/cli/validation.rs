@@ -13,7 +13,7 @@ use super::error::{Error, fault};
 use super::input::{self, Object, is_application_set, is_policy};
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{crds, steering};
-use wavegate_cluster::act::manifests;
+use wavegate_cluster::act::commands::manifests;
 use wavegate_cluster::watch::failure::reason;
 
 /// Who stores a policy in memory.

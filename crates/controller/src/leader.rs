@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use wavegate_api::time::to_rfc3339;
-use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
+use wavegate_cluster::act::control_plane::lease::{Attempt, DURATION, Holder, Lease, Observed};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::fence::MayWrite;
 use wavegate_net::clock::Clock;

@@ -9,7 +9,7 @@ use tokio::sync::watch::Receiver;
 
 use super::context::Core;
 use crate::settings::Namespaces;
-use wavegate_cluster::act::application_set_status as status_writer;
+use wavegate_cluster::act::control_plane::application_set_status as status_writer;
 use wavegate_cluster::watch::control_plane::Unread;
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{Object, api, resource};

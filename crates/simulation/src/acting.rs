@@ -19,7 +19,7 @@ use super::lifeline::Crash;
 use super::replica;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
-use wavegate_cluster::act::{manifests, refresh, steering as words};
+use wavegate_cluster::act::commands::{manifests, refresh, steering as words};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_controller::leader::LEASE;

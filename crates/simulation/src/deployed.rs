@@ -19,8 +19,8 @@ use wavegate_api::{
     Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
 };
 use wavegate_application::targets::{Scope, place};
-use wavegate_cluster::act::apply::with_last_applied;
-use wavegate_cluster::act::manifests::create;
+use wavegate_cluster::act::commands::manifests::create;
+use wavegate_cluster::act::sync::apply::with_last_applied;
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_engine::diff::DEFAULT_MANAGER;
 use wavegate_engine::promotion::USERNAME;

@@ -22,7 +22,7 @@ use crate::cli::facts::submodules_only;
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use kube_sim::{Guard, Server, workloads};
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::{manifests, refresh};
+use wavegate_cluster::act::commands::{manifests, refresh};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_controller as controller;
 use wavegate_controller::config::{ApplicationFlags, Config, Flags};

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::refresh;
+use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::failure::{is_transient, reason};
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_rollout::application_set::is_owned;
@@ -248,7 +248,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use wavegate_cluster::act::manifests;
+    use wavegate_cluster::act::commands::manifests;
 
     #[test]
     fn of_many_applications_at_least_one_of_each_source_is_compared() {

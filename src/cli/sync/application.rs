@@ -20,7 +20,7 @@ use wavegate_api::Raw;
 use wavegate_api::time::to_rfc3339;
 use wavegate_application::access::project_of;
 use wavegate_application::manual::{self, Refusal, SyncRequest};
-use wavegate_cluster::act::operation;
+use wavegate_cluster::act::commands::operation;
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_net::clock::Clock;

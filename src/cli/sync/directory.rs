@@ -28,7 +28,7 @@ use super::result::OperationResult;
 use super::run_lease::RunLease;
 use wavegate_api::Raw;
 use wavegate_application::manual;
-use wavegate_cluster::act::operation;
+use wavegate_cluster::act::commands::operation;
 use wavegate_cluster::watch::cluster_cache::SurveyMode;
 use wavegate_controller as controller;
 use wavegate_controller::application::OwnCluster;

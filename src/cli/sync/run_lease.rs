@@ -9,7 +9,7 @@ use super::super::error::{Error, note};
 use super::manifests::Manifests;
 use super::request::request_id;
 use wavegate_api::time::to_rfc3339;
-use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
+use wavegate_cluster::act::control_plane::lease::{Attempt, DURATION, Holder, Lease, Observed};
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_net::clock::Clock;
 

@@ -53,7 +53,7 @@ use wavegate_api::tracking::from_instance_name;
 use wavegate_application::request::{Level, Request};
 use wavegate_application::status;
 use wavegate_application::updates::Updates;
-use wavegate_cluster::act::application_status;
+use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::redis::Writer;
 use wavegate_cluster::watch::cluster_cache::{Mark, Reach, Relevance, TreeReaders};
 use wavegate_cluster::watch::clusters::Clusters;

@@ -15,9 +15,9 @@ use wavegate_application::observation::Observation;
 use wavegate_application::owner::Owner;
 use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
-use wavegate_cluster::act::apply::Applier;
-use wavegate_cluster::act::meter::Meter;
-use wavegate_cluster::act::predict::predict;
+use wavegate_cluster::act::sync::apply::Applier;
+use wavegate_cluster::act::sync::meter::Meter;
+use wavegate_cluster::act::sync::predict::predict;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 
 impl Reconciliation<'_> {

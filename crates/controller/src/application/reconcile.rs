@@ -36,7 +36,7 @@ use wavegate_application::request::{Level, Request};
 use wavegate_application::steps::{self, Step};
 use wavegate_application::{access, dry_run};
 use wavegate_cluster::act::application_events::left_by_deletion;
-use wavegate_cluster::act::execute::Executor;
+use wavegate_cluster::act::sync::execute::Executor;
 use wavegate_engine::wait::Wait;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.

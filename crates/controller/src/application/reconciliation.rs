@@ -18,8 +18,8 @@ use wavegate_application::operation::StoredProgress;
 use wavegate_application::reconcile::Checked;
 use wavegate_application::request::Request;
 use wavegate_application::size;
-use wavegate_cluster::act::application_status;
-use wavegate_cluster::act::application_status::Error::{Stale, TooLarge};
+use wavegate_cluster::act::control_plane::application_status;
+use wavegate_cluster::act::control_plane::application_status::Error::{Stale, TooLarge};
 
 /// The data of one reconcile.
 pub struct Reconciliation<'a> {

@@ -16,9 +16,11 @@ use super::{dry_run, log, notify, policies, run_record};
 use crate::error::Error;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::application_set_metadata;
-use wavegate_cluster::act::application_set_status::{self as status_writer, Written};
-use wavegate_cluster::act::applications::{Writer, cause};
+use wavegate_cluster::act::control_plane::application_set_metadata;
+use wavegate_cluster::act::control_plane::application_set_status::{
+    self as status_writer, Written,
+};
+use wavegate_cluster::act::control_plane::applications::{Writer, cause};
 use wavegate_cluster::act::events::EventRecord;
 use wavegate_cluster::watch::control_plane::Origin;
 use wavegate_cluster::watch::failure::reason;

@@ -8,7 +8,7 @@ use super::steering::{Run, Steered};
 use crate::error::Error;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
-use wavegate_cluster::act::rollout_run::{self, NewRun, Written};
+use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_rollout::application_set::stored::Set;
 use wavegate_rollout::rollout::steer::{RunDecision, number_of};

@@ -16,8 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::queue::{MAX_WAITING, State};
 use super::*;
+use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::Recorder;
-use crate::act::rollout_run::{self, Written};
 use crate::watch::control_plane::{Kind, Origin};
 use crate::watch::object::{Object, resource};
 use wavegate_api::steering::{POLICY, RolloutRunStatus, Sink};
@@ -346,7 +346,7 @@ async fn the_mark_is_one_write_and_what_is_shown_has_no_credential() {
         "metadata": {"namespace": "default", "name": "shop-1"},
         "spec": {"applicationSet": "shop"}, "status": stored,
     });
-    crate::act::manifests::define_all(&world.server.client(), "test").await.unwrap();
+    crate::act::commands::manifests::define_all(&world.server.client(), "test").await.unwrap();
     let api: kube::Api<Object> = crate::watch::object::api(
         &world.server.client(),
         Some("default"),

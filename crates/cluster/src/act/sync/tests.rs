@@ -11,7 +11,7 @@ use super::apply::Applier;
 use super::delete::{Through, delete};
 use super::meter::Meter;
 use super::retry::TRIES;
-use crate::act::request_limit::RequestLimit;
+use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::{ClusterCache, Reach};
 use kube_sim::{Effect, Fault, RequestRecord, Server};
 use wavegate_api::ResourceKey;

@@ -2,7 +2,8 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
 use super::*;
-use crate::act::{manifests, rollout_policy};
+use crate::act::commands::manifests;
+use crate::act::control_plane::rollout_policy;
 use crate::watch::control_plane::Kind;
 use kube_sim::Server;
 use wavegate_api::steering::{PolicyStatus, RunPhase, RunStep};

@@ -118,7 +118,7 @@ pub async fn write_status(
 /// # Errors
 ///
 /// As [`create`].
-pub(super) async fn write_mark(
+pub(in crate::act) async fn write_mark(
     client: &Client,
     cache: &Cache,
     run: &Object,

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::application_status::{applications, read, resource};
+use crate::act::control_plane::application_status::{applications, read, resource};
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{has_code, is_gone, reason};
 use wavegate_api::raw::{edit_metadata, require_version};
