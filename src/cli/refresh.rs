@@ -152,7 +152,7 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
         None => {
             // A weaker request must not take the place of a pending one.
             let hard = args.hard || annotations::refresh(&found) == Some(Refresh::Hard);
-            refresh::application(cluster.client(), &key, hard, now).await
+            refresh::refresh_application(cluster.client(), &key, hard, now).await
         }
     };
     match written {

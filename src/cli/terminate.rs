@@ -63,7 +63,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         until: args.timeout.map(|timeout| since + timeout),
         ..Options::new(&args.output, since)
     };
-    let requested: Value = match operation::terminate(client, &application).await {
+    let requested: Value = match operation::terminate_operation(client, &application).await {
         Ok(Terminated::Requested(stored)) => stored,
         Ok(Terminated::Withdrawn(stored)) => {
             let text = "no controller had started it; its request is removed";

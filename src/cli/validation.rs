@@ -95,7 +95,7 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
         Err(why) => return vec![invalid("", why)],
     };
     let server = Server::with(Settings { definitions, ..Settings::default() });
-    let error = match manifests::create(&server.client(), MANAGER, &policy).await {
+    let error = match manifests::create_manifest(&server.client(), MANAGER, &policy).await {
         Ok(()) => return Vec::new(),
         Err(kube::Error::SerdeError(why)) => return vec![invalid("", why.to_string())],
         Err(error) => error,

@@ -59,7 +59,7 @@ pub async fn report(client: &Client, audience: &Audience, error: &str, clock: &C
             let redact = |text: &str| redact::text(text).into_owned();
             let status = failed::unread(&set, error, redact, clock.now());
             // A conflict is repeated with the next report.
-            if let Err(error) = status_writer::write(client, &set, &status).await {
+            if let Err(error) = status_writer::write_set_status(client, &set, &status).await {
                 tracing::debug!(
                     set = set.id.name,
                     error = reason(&error),

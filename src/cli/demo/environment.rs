@@ -137,7 +137,7 @@ impl Environment {
     /// An object that the server rejects, or an unknown kind.
     pub async fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
-            let applied = manifests::apply(&self.client, MANAGER, object).await;
+            let applied = manifests::apply_manifest(&self.client, MANAGER, object).await;
             applied.with_context(|| {
                 format!("cannot create {} {}", object.field("kind"), object.name())
             })?;
@@ -153,7 +153,8 @@ impl Environment {
     /// The message of the server.
     pub async fn refresh(&self, applications: &[ObjectKey]) -> Result<(), String> {
         for key in applications {
-            let written = refresh::application(&self.client, key, false, Timestamp::now()).await;
+            let written =
+                refresh::refresh_application(&self.client, key, false, Timestamp::now()).await;
             written.map_err(|error| reason(&error))?;
         }
         Ok(())

@@ -183,7 +183,7 @@ async fn answered(
     let requests = keys.into_iter().map(|(key, is_hard)| async move {
         let written = match is_set {
             true => refresh::application_set(client, &key, Timestamp::now()).await,
-            false => refresh::application(client, &key, is_hard, Timestamp::now()).await,
+            false => refresh::refresh_application(client, &key, is_hard, Timestamp::now()).await,
         };
         written.map(|exists| exists.then_some(key))
     });
@@ -293,7 +293,7 @@ mod tests {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
         for object in [&namespace, &set] {
-            manifests::apply(&client, "test", object).await.unwrap();
+            manifests::apply_manifest(&client, "test", object).await.unwrap();
         }
         let of_kind = |kind| api(&client, Some("argocd"), &resource(kind));
         let uid = of_kind("ApplicationSet").get("fleet").await.unwrap().parse().uid().to_owned();
@@ -308,7 +308,7 @@ mod tests {
                 "spec": {"project": "default", "destination": {"server": "https://1"},
                     "source": {"repoURL": "https://r", "path": "."}},
             });
-            manifests::apply(&client, "test", &application).await.unwrap();
+            manifests::apply_manifest(&client, "test", &application).await.unwrap();
             known.insert(ObjectKey::new("argocd", name), String::new());
         }
         let asking = compare(&client, &sets, &known);

@@ -174,7 +174,7 @@ async fn start(
     if !request.dry_run {
         rollouts.note_step(cluster, application, !request.resources.is_empty()).await;
     }
-    let stored = operation::request(cluster.client(), application, request).await;
+    let stored = operation::request_operation(cluster.client(), application, request).await;
     stored.map_err(|error| match error {
         operation::Error::Refused(refusal) => refused(application, refusal),
         error => not_requested(error, place(application)),

@@ -68,11 +68,12 @@ impl ControlPlane {
                 "source": {"repoURL": source, "path": "."},
             },
         });
-        act::commands::manifests::apply(&client, MANAGER, &namespace).await?;
-        act::commands::manifests::apply(&client, MANAGER, &project).await?;
+        act::commands::manifests::apply_manifest(&client, MANAGER, &namespace).await?;
+        act::commands::manifests::apply_manifest(&client, MANAGER, &project).await?;
         // Hooks carry it, and an earlier run may have started in the same second.
         server.reserve_uid(&request_id());
-        let application = act::commands::manifests::apply(&client, MANAGER, &application).await?;
+        let application =
+            act::commands::manifests::apply_manifest(&client, MANAGER, &application).await?;
         let application = serde_json::to_value(application)?;
         Ok(Self { server, client, folder, application })
     }

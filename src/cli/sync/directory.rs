@@ -161,7 +161,7 @@ async fn work(
     )?;
     let request = what.request();
     let place = manifests.title();
-    let requested = operation::request(client, &compared, &request).await;
+    let requested = operation::request_operation(client, &compared, &request).await;
     let requested = requested.map_err(|error| not_requested(error, place.clone()))?;
     let deadline = args.timeout.map(|timeout| options.since + timeout);
     let goal = Goal::Request(request.id.clone());
@@ -199,7 +199,7 @@ async fn work(
 
 /// Asks the operation to end; it does so also when this process ends.
 async fn terminate(client: &kube::Client, requested: &Value) {
-    match operation::terminate(client, requested).await {
+    match operation::terminate_operation(client, requested).await {
         Ok(_) | Err(operation::Error::Idle) => {}
         Err(error) => note(&format!("cannot terminate the operation: {error}")),
     }

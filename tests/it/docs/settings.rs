@@ -13,7 +13,7 @@ use regex::Regex;
 use serde_json::Value;
 use wavegate_api::crds;
 use wavegate_controller::config::unused::{
-    ANNOTATIONS, Effect, FIELDS, REPORTED_SETTINGS, SETTINGS, Unused,
+    ANNOTATIONS, FIELDS, REPORTED_SETTINGS, SETTINGS, Unused, UnusedEffect,
 };
 use wavegate_controller::config::{Config, Flags};
 
@@ -86,15 +86,15 @@ fn users() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Honoured,
-    Not(Effect, &'static str),
+    Not(UnusedEffect, &'static str),
 }
 
 impl State {
     fn words(self) -> [&'static str; 2] {
         match self {
             Self::Honoured => ["honoured", ""],
-            Self::Not(Effect::Refused, why) => ["refused", why],
-            Self::Not(Effect::None, why) => ["reported: no effect", why],
+            Self::Not(UnusedEffect::Refused, why) => ["refused", why],
+            Self::Not(UnusedEffect::None, why) => ["reported: no effect", why],
         }
     }
 }
@@ -130,7 +130,7 @@ fn state(name: &str, section: &str) -> Option<State> {
     }
     let accepted = wavegate_controller::config::accepted().find(|(accepted, _)| *accepted == name);
     if let Some((_, why)) = accepted {
-        return Some(State::Not(Effect::None, why));
+        return Some(State::Not(UnusedEffect::None, why));
     }
     let is_read = match section {
         "Variables" => configured().contains(name),

@@ -139,7 +139,8 @@ impl Context {
         let slots = Slots::new(settings.parallel);
         let requests = RequestLimit::new(settings.parallel_applies);
         let enabled = settings.events && !settings.dry_run;
-        let events = core.recorder.events(COMPONENT, application_status::resource(), enabled);
+        let events =
+            core.recorder.events(COMPONENT, application_status::application_resource(), enabled);
         let events = events.limited_to(settings.event_reasons.as_ref());
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);

@@ -106,7 +106,8 @@ impl Releasing {
         let settings = &self.ctx.settings;
         let control_plane = settings.control_plane_namespace.as_str();
         let wanted = Users::of(project, control_plane);
-        let (client, resource) = (self.ctx.core.client.clone(), application_status::resource());
+        let (client, resource) =
+            (self.ctx.core.client.clone(), application_status::application_resource());
         let api: Api<DynamicObject> =
             match wanted.are_elsewhere() || !settings.namespaces.is_empty() {
                 true => Api::all_with(client, &resource),

@@ -327,7 +327,7 @@ impl Webhook {
         let (client, now) = (&self.core.client, self.core.clock.now());
         let written = match is_set {
             true => refresh::application_set(client, key, now).await,
-            false => refresh::application(client, key, is_hard, now).await,
+            false => refresh::refresh_application(client, key, is_hard, now).await,
         };
         match written {
             Ok(_) => tracing::info!("refresh requested by a webhook"),

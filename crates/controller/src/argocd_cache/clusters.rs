@@ -98,7 +98,7 @@ impl Round<'_> {
         if failed.get(&id).is_some_and(|at| at.elapsed() < AGAIN) {
             return;
         }
-        let write = cluster_label::write(client, (namespace, name), &label);
+        let write = cluster_label::write_label(client, (namespace, name), &label);
         match tokio::time::timeout(self.every, write).await {
             Ok(Ok(())) => drop(failed.remove(&id)),
             Ok(Err(error)) => {

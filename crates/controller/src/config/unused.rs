@@ -10,7 +10,7 @@ const TEXT: &str = include_str!("unused.txt");
 
 /// What becomes of something that is not honoured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum UnusedEffect {
     /// The objects that use it are refused, with a condition or an error that names it.
     Refused,
     /// It has no effect, which the log or a condition of the objects that use it says.
@@ -24,7 +24,7 @@ pub struct Unused {
     /// ends with a dot stands for all that begin with it.
     pub names: Vec<&'static str>,
     /// What becomes of it.
-    pub effect: Effect,
+    pub effect: UnusedEffect,
     /// The reason, or what happens instead.
     pub why: &'static str,
 }
@@ -57,8 +57,8 @@ pub(super) fn rows(title: &str) -> Vec<Unused> {
     let mut rows: Vec<Unused> = Vec::new();
     for line in section(title) {
         let effect = match line.split_once(' ') {
-            Some(("=", why)) => Some((Effect::None, why)),
-            Some(("!", why)) => Some((Effect::Refused, why)),
+            Some(("=", why)) => Some((UnusedEffect::None, why)),
+            Some(("!", why)) => Some((UnusedEffect::Refused, why)),
             _ => None,
         };
         if let Some((effect, why)) = effect {
