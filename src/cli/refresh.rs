@@ -18,7 +18,7 @@ use crate::cli::watch::args::{timeout, until};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::refresh;
+use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::failure::reason;
 
 /// Prefixes of the name of an ApplicationSet, as for kubectl.
@@ -156,7 +156,7 @@ async fn refresh(
         None => {
             // A weaker request must not take the place of a pending one.
             let hard = args.hard || annotations::refresh(&found) == Some(Refresh::Hard);
-            refresh::application(cluster.client(), &key, hard, now).await
+            refresh::refresh_application(cluster.client(), &key, hard, now).await
         }
     };
     match written {

@@ -15,7 +15,7 @@ use crate::cli::sync::progress::{OperationGoal, ProgressLine, WIDTH};
 use crate::cli::sync::result::OperationResult;
 use crate::cli::watch::args::timeout;
 use wavegate_api::Raw;
-use wavegate_cluster::act::operation::{self, Terminated};
+use wavegate_cluster::act::commands::operation::{self, Terminated};
 
 /// Terminate the running operation of an Application
 ///
@@ -63,7 +63,7 @@ async fn terminate(args: &TerminateArgs) -> Result<(u8, Option<OperationResult>)
         until: args.timeout.map(|timeout| since + timeout),
         ..FollowOptions::new(&args.output, since)
     };
-    let requested: Value = match operation::terminate(client, &application).await {
+    let requested: Value = match operation::terminate_operation(client, &application).await {
         Ok(Terminated::Requested(stored)) => stored,
         Ok(Terminated::Withdrawn(stored)) => {
             let text = "no controller had started it; its request is removed";

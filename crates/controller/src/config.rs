@@ -125,16 +125,13 @@ impl Config {
         let mut read = Reader { environment, config_map, warnings, asked };
         let sync_engine = read.pick(
             flags.sync_engine,
-            ("SYNC_ENGINE", "sync.engine"),
+            "sync.engine",
             |text| clap::ValueEnum::from_str(text, true).ok(),
             SyncEngine::default(),
         );
         let application_sets = application_sets(&mut read, &flags, sync_engine)?;
-        let allow_local_sources = read.flag(
-            flags.allow_local_sources,
-            ("ALLOW_LOCAL_SOURCES", "allow.local.sources"),
-            false,
-        );
+        let allow_local_sources =
+            read.flag(flags.allow_local_sources, "allow.local.sources", false);
         let mut applications = application::read(
             &mut read,
             flags.application,
@@ -142,11 +139,10 @@ impl Config {
             &application_sets.namespaces,
             allow_local_sources,
         )?;
-        let http =
-            read.flag(flags.allow_http_sources, ("ALLOW_HTTP_SOURCES", "allow.http.sources"), true);
+        let http = read.flag(flags.allow_http_sources, "allow.http.sources", true);
         applications.render.programs.allow_http = http;
         applications.dry_run = application_sets.dry_run;
-        let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
+        let debug = read.flag(flags.debug, "debug", false);
         let (format, level) = log_of_the_application_controller(&mut read);
         let level = read.pick(flags.loglevel, ("LOGLEVEL", "log.level"), log_level, level);
         Ok(Self {
@@ -155,20 +151,12 @@ impl Config {
             applications,
             allow_local_sources,
             allowed_sources: Allow { local: allow_local_sources, http },
-            probe_addr: read.address(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"),
-            metrics_addr: read.address(
-                flags.metrics_addr,
-                ("METRICS_ADDR", "metrics.addr"),
-                ":8080",
-            ),
-            webhook_addr: read.address(
-                flags.webhook_addr,
-                ("WEBHOOK_ADDR", "webhook.addr"),
-                ":7000",
-            ),
+            probe_addr: read.address(flags.probe_addr, "probe.addr", ":8081"),
+            metrics_addr: read.address(flags.metrics_addr, "metrics.addr", ":8080"),
+            webhook_addr: read.address(flags.webhook_addr, "webhook.addr", ":7000"),
             leader_election: read.flag(
                 flags.enable_leader_election,
-                ("ENABLE_LEADER_ELECTION", "enable.leader.election"),
+                "enable.leader.election",
                 false,
             ),
             log_format: read.pick(flags.logformat, ("LOGFORMAT", "log.format"), log_format, format),
@@ -248,8 +236,7 @@ fn application_sets(
     sync_engine: SyncEngine,
 ) -> Result<ApplicationSetSettings, Error> {
     let decisions = decisions(read, flags, sync_engine)?;
-    let namespaces =
-        read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
+    let namespaces = read.list(flags.applicationset_namespaces.clone(), "namespaces");
     let default = ApplicationSetSettings::default();
     let providers = providers::read(read, flags);
     Ok(ApplicationSetSettings {
@@ -269,13 +256,13 @@ fn application_sets(
         ),
         concurrent_application_updates: read.pick(
             flags.concurrent_application_updates.map(usize::from),
-            ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
+            "concurrent.application.updates",
             |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
             default.concurrent_application_updates,
         ),
         git_file_globbing: match read.flag(
             flags.enable_new_git_file_globbing,
-            ("ENABLE_NEW_GIT_FILE_GLOBBING", "enable.new.git.file.globbing"),
+            "enable.new.git.file.globbing",
             default.git_file_globbing == Globbing::BySegment,
         ) {
             true => Globbing::BySegment,
@@ -296,26 +283,26 @@ fn application_sets(
         ),
         requeue_after: read.pick(
             None,
-            ("REQUEUE_AFTER", "requeue.after"),
+            "requeue.after",
             |text| reader::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
             default.requeue_after,
         ),
         metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
         webhook_parallelism: read.pick(
             flags.webhook_parallelism_limit.map(usize::from),
-            ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
+            "webhook.parallelism.limit",
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.webhook_parallelism,
         ),
         global_projects: Arc::new(guards::global_projects(read)),
         allow_private_sinks: read.flag(
             flags.allow_private_sinks,
-            ("ALLOW_PRIVATE_SINKS", "allow.private.sinks"),
+            "allow.private.sinks",
             default.allow_private_sinks,
         ),
         rollout_history_limit: read.pick(
             flags.rollout_history_limit,
-            ("ROLLOUT_HISTORY_LIMIT", "rollout.history.limit"),
+            "rollout.history.limit",
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.rollout_history_limit,
         ),
@@ -328,7 +315,7 @@ fn decisions(
     flags: &Flags,
     sync_engine: SyncEngine,
 ) -> Result<application_set::Settings, Error> {
-    let policy_name = read.text(flags.policy.clone(), ("POLICY", "policy"), "");
+    let policy_name = read.text(flags.policy.clone(), "policy", "");
     let policy =
         Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
     let default = application_set::Settings::default();
@@ -336,24 +323,19 @@ fn decisions(
         jq: crate::evaluator::jq(crate::evaluator::JQ_TIME),
         progressive_syncs: read.flag(
             flags.enable_progressive_syncs,
-            ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
+            "enable.progressive.syncs",
             default.progressive_syncs,
         ),
         rollout: rollout(read, flags, default.rollout),
         policy,
         policy_override: read.flag(
             flags.enable_policy_override,
-            ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
+            "enable.policy.override",
             policy_name.is_empty(),
         ),
-        preserved_annotations: read.list(
-            flags.preserved_annotations.clone(),
-            ("GLOBAL_PRESERVED_ANNOTATIONS", "global.preserved.annotations"),
-        ),
-        preserved_labels: read.list(
-            flags.preserved_labels.clone(),
-            ("GLOBAL_PRESERVED_LABELS", "global.preserved.labels"),
-        ),
+        preserved_annotations: read
+            .list(flags.preserved_annotations.clone(), "global.preserved.annotations"),
+        preserved_labels: read.list(flags.preserved_labels.clone(), "global.preserved.labels"),
         max_resources: read.pick(
             flags.max_resources_status_count.map(|count| count as usize),
             ("MAX_RESOURCES_STATUS_COUNT", "status.max.resources.count"),
@@ -362,11 +344,7 @@ fn decisions(
         ),
         manual_windows: sync_engine == SyncEngine::Embedded,
         size_limits: default.size_limits,
-        hold_deletions: read.flag(
-            flags.hold_deletions,
-            ("HOLD_DELETIONS", "hold.deletions"),
-            default.hold_deletions,
-        ),
+        hold_deletions: read.flag(flags.hold_deletions, "hold.deletions", default.hold_deletions),
     })
 }
 
@@ -380,13 +358,13 @@ fn rollout(
     let seconds = progressing_timeout.map_or(0, |timeout| timeout.as_secs());
     let timeout = read.pick(
         flags.default_application_progressing_timeout,
-        ("DEFAULT_APPLICATION_PROGRESSING_TIMEOUT", "default.application.progressing.timeout"),
+        "default.application.progressing.timeout",
         |text| text.parse().ok(),
         u32::try_from(seconds).unwrap_or(u32::MAX),
     );
     let drift = read.pick(
         flags.progressive_sync_drift,
-        ("PROGRESSIVE_SYNC_DRIFT", "progressive.sync.drift"),
+        "progressive.sync.drift",
         |text| clap::ValueEnum::from_str(text, true).ok(),
         if capture_drift { Drift::Capture } else { Drift::Ignore },
     );
@@ -397,12 +375,12 @@ fn rollout(
         },
         require_live_health: read.flag(
             flags.progressive_sync_require_live_health,
-            ("PROGRESSIVE_SYNC_REQUIRE_LIVE_HEALTH", "progressive.sync.require.live.health"),
+            "progressive.sync.require.live.health",
             default.require_live_health,
         ),
         pin_revisions: read.flag(
             flags.progressive_sync_pin_revisions,
-            ("PROGRESSIVE_SYNC_PIN_REVISIONS", "progressive.sync.pin.revisions"),
+            "progressive.sync.pin.revisions",
             default.pin_revisions,
         ),
     }

@@ -221,12 +221,12 @@ impl RepositorySecrets {
 
     /// Adds or updates a repository Secret, if it is one. Returns whether it is.
     pub fn put(&self, secret: &Secret) -> bool {
-        let prefix = match secrets::kind(secret) {
+        let prefix = match secrets::secret_kind(secret) {
             Some(Kind::Repository) => false,
             Some(Kind::RepositoryTemplate) => true,
             Some(Kind::Cluster) | None => return false,
         };
-        let text = |field: &str| secrets::text(secret, field);
+        let text = |field: &str| secrets::secret_text(secret, field);
         let line = |field: &str| text(field).trim().to_owned();
         let credentials = read(secret);
         let url = line("url");
@@ -278,7 +278,7 @@ fn completed(own: &RepoCredentials, template: &RepoCredentials) -> RepoCredentia
 
 /// The credentials of a Secret. What cannot be used is a refusal that names the key.
 fn read(secret: &Secret) -> RepoCredentials {
-    let text = |field: &str| secrets::text(secret, field);
+    let text = |field: &str| secrets::secret_text(secret, field);
     let line = |field: &str| text(field).trim().to_owned();
     let mut refusal = String::new();
     let mut refuse = |why: String| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wavegate_cluster::act::application_status;
+use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::watch::control_plane::Forbidden;
 
 /// Why a reconcile, or a controller, stopped. Errors in user input are not included: they

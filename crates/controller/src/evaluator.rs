@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use self::known::{Key, Known, Sees, size};
+use self::known::{Key, KnownResults, Sees, size};
 use self::part::part;
 use wavegate_engine::diff::jq::{Error, Evaluate, Found, Jq, Question};
 use wavegate_sandbox::{EvalError, EvalLimits, Program, WorkerPool};
@@ -82,7 +82,7 @@ struct Workers {
     turn: Duration,
     /// Unknown to those who write objects.
     hasher: RandomState,
-    known: Mutex<Known>,
+    known: Mutex<KnownResults>,
 }
 
 /// What a worker is asked, as `crates/sandbox/src/programs/jq.rs` reads it.

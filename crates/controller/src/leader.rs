@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use wavegate_api::time::to_rfc3339;
-use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
+use wavegate_cluster::act::control_plane::lease::{
+    DURATION, Holder, Lease, LeaseAttempt, ObservedLease,
+};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::fence::MayWrite;
 use wavegate_net::clock::Clock;
@@ -59,7 +61,7 @@ impl Candidate {
 
     /// Waits until the Lease is acquired. `None` on `shutdown`.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
-        let mut seen = Observed::default();
+        let mut seen = ObservedLease::default();
         let mut said: Option<(String, Instant)> = None;
         loop {
             let requested = Instant::now();
@@ -68,12 +70,12 @@ impl Candidate {
             match attempt {
                 // After a slow response, the remaining time of the Lease is unknown:
                 // renew once more, so that `keep` starts with the full duration.
-                Ok(Attempt::Held) if requested.elapsed() < RETRY => {
+                Ok(LeaseAttempt::Held) if requested.elapsed() < RETRY => {
                     *self.renewed.lock() = Some(requested);
                     return Some(());
                 }
-                Ok(Attempt::Held | Attempt::Conflict) => {}
-                Ok(Attempt::By(holder)) => {
+                Ok(LeaseAttempt::Held | LeaseAttempt::Conflict) => {}
+                Ok(LeaseAttempt::By(holder)) => {
                     // The duration counts from when we observed the renewal.
                     seen.record(&holder);
                     let is_news = said.as_ref().is_none_or(|(said, at)| {
@@ -120,7 +122,7 @@ impl Candidate {
             // The next `keep` starts with the full duration, as after `acquire`.
             let requested = Instant::now();
             let renewal = tokio::time::timeout(RETRY, self.lease.attempt(|_| false));
-            if matches!(renewal.await, Ok(Ok(Attempt::Held))) {
+            if matches!(renewal.await, Ok(Ok(LeaseAttempt::Held))) {
                 *self.renewed.lock() = Some(requested);
                 return Some(prepared);
             }
@@ -161,16 +163,16 @@ impl Candidate {
                 return self.release().await;
             };
             match attempt {
-                Ok(Ok(Attempt::Held)) => {
+                Ok(Ok(LeaseAttempt::Held)) => {
                     renewed = requested;
                     *self.renewed.lock() = Some(renewed);
                 }
-                Ok(Ok(Attempt::By(holder))) => {
+                Ok(Ok(LeaseAttempt::By(holder))) => {
                     tracing::warn!(lease = LEASE, "{}", describe(&holder));
                     return;
                 }
                 // Another replica has written it, perhaps as its holder.
-                Ok(Ok(Attempt::Conflict)) => {
+                Ok(Ok(LeaseAttempt::Conflict)) => {
                     tracing::warn!(lease = LEASE, "{}", describe(&Holder::default()));
                     return;
                 }

@@ -41,7 +41,7 @@ use self::context::Core;
 use self::leader::Candidate;
 use self::metrics::Metrics;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings, Settings};
-use wavegate_cluster::watch::cluster_cache::Reach;
+use wavegate_cluster::watch::cluster_cache::ClusterReach;
 use wavegate_cluster::watch::control_plane::{Forbidden, Scope};
 use wavegate_cluster::watch::read_only;
 use wavegate_net::clock::Clock;
@@ -117,7 +117,7 @@ impl Controllers {
     /// When a controller cannot continue; the other one is stopped then.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Stopped> {
         let Self { core, settings, sources } = self;
-        let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
+        let own = OwnCluster { client: core.client.clone(), reach: ClusterReach::default() };
         let applications = settings.applications.map(|settings| (settings, own));
         let sets = Some(settings.application_sets);
         Box::pin(run_with(core, sets, applications, sources, shutdown)).await

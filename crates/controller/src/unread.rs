@@ -9,7 +9,7 @@ use tokio::sync::watch::Receiver;
 
 use super::context::Core;
 use crate::settings::Namespaces;
-use wavegate_cluster::act::application_set_status as status_writer;
+use wavegate_cluster::act::control_plane::application_set_status as status_writer;
 use wavegate_cluster::watch::control_plane::Unread;
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{Object, api, resource};
@@ -59,7 +59,7 @@ pub async fn report(client: &Client, audience: &Audience, error: &str, clock: &C
             let redact = |text: &str| redact::text(text).into_owned();
             let status = failed::unread(&set, error, redact, clock.now());
             // A conflict is repeated with the next report.
-            if let Err(error) = status_writer::write(client, &set, &status).await {
+            if let Err(error) = status_writer::write_set_status(client, &set, &status).await {
                 tracing::debug!(
                     set = set.id.name,
                     error = reason(&error),

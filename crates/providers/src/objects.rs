@@ -241,5 +241,5 @@ async fn within<T>(
 
 /// The text of a key of a Secret; `None` without it.
 pub(super) fn text_of(secret: &Secret, key: &str) -> Option<String> {
-    Some(secrets::text(secret, key)).filter(|text| !text.is_empty())
+    Some(secrets::secret_text(secret, key)).filter(|text| !text.is_empty())
 }

@@ -19,7 +19,7 @@ use super::lifeline::Crash;
 use super::replica;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
-use wavegate_cluster::act::{manifests, refresh, steering as words};
+use wavegate_cluster::act::commands::{manifests, refresh, steering as words};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_controller::leader::LEASE;
@@ -40,7 +40,7 @@ impl Environment<'_> {
         for (namespace, name) in names {
             // A later comparison finds it, too.
             let key = ObjectKey { namespace, name };
-            let _ = refresh::application(&self.client, &key, false, self.clock.now()).await;
+            let _ = refresh::refresh_application(&self.client, &key, false, self.clock.now()).await;
         }
     }
 
@@ -114,7 +114,7 @@ impl Environment<'_> {
             let waiting = self.seen.lock().waiting(name);
             if let Some(key) = waiting {
                 let now = self.clock.now();
-                let written = refresh::application(&self.client, &key, true, now).await;
+                let written = refresh::refresh_application(&self.client, &key, true, now).await;
                 written.map_err(|error| reason(&error))?;
             }
         }
@@ -176,7 +176,7 @@ impl Environment<'_> {
             self.sources.degrade(name, waiting.is_some());
             if let Some(key) = waiting {
                 let now = self.clock.now();
-                let written = refresh::application(&self.client, &key, true, now).await;
+                let written = refresh::refresh_application(&self.client, &key, true, now).await;
                 written.map_err(|error| reason(&error))?;
             }
             let annotations = json!({OUTCOME_ANNOTATION: "fail"});
@@ -185,7 +185,7 @@ impl Environment<'_> {
                 "kind": "Deployment",
                 "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
             });
-            let applied = manifests::apply(&self.client, USER, &object).await;
+            let applied = manifests::apply_manifest(&self.client, USER, &object).await;
             applied.map_err(|error| reason(&error))?;
         }
         Ok(())

@@ -19,8 +19,8 @@ use wavegate_api::{
     Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
 };
 use wavegate_application::targets::{Scope, place};
-use wavegate_cluster::act::apply::with_last_applied;
-use wavegate_cluster::act::manifests::create;
+use wavegate_cluster::act::commands::manifests::create_manifest;
+use wavegate_cluster::act::sync::apply::with_last_applied;
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_engine::diff::DEFAULT_MANAGER;
 use wavegate_engine::promotion::USERNAME;
@@ -38,10 +38,10 @@ impl Environment<'_> {
             let owner = Identity::of(&stored.get(set).await?.parse());
             for application in applications.iter().filter(|one| is_applied_plainly(one)) {
                 for object in self.first_objects(application) {
-                    create(&self.client, DEFAULT_MANAGER, &object).await?;
+                    create_manifest(&self.client, DEFAULT_MANAGER, &object).await?;
                 }
                 let synced = self.synced(application, &owner);
-                create(&self.client, DEFAULT_MANAGER, &synced).await?;
+                create_manifest(&self.client, DEFAULT_MANAGER, &synced).await?;
             }
         }
         Ok(())

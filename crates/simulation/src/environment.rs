@@ -28,7 +28,7 @@ use wavegate_api::conditions::status::TRUE;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::steering::{POLICY, RunPhase};
 use wavegate_api::{AppProject, ApplicationSet, Raw};
-use wavegate_cluster::act::manifests::Applier;
+use wavegate_cluster::act::commands::manifests::Applier;
 use wavegate_engine::names::some_of;
 use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;

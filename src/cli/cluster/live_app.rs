@@ -13,7 +13,7 @@ use crate::cli::console::error::Error;
 use wavegate_api::ApplicationDestination;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::{ApplicationSpec, Raw};
-use wavegate_cluster::watch::cluster_cache::{ClusterCache, Mark};
+use wavegate_cluster::watch::cluster_cache::{ClusterCache, TrackingMark};
 use wavegate_cluster::watch::clusters::{self, Clusters};
 use wavegate_cluster::watch::secrets::is_cluster;
 use wavegate_controller::credential_programs::CredentialPrograms;
@@ -112,9 +112,13 @@ impl Destinations {
         let stop = CancellationToken::new();
         // Nothing is watched, so nothing is triggered.
         let (trigger, _) = mpsc::unbounded_channel();
-        let clusters =
-            Clusters::new(connection.client().clone(), Mark::default(), trigger, stop.clone())
-                .with_programs(Arc::new(CredentialPrograms(Programs::default())));
+        let clusters = Clusters::new(
+            connection.client().clone(),
+            TrackingMark::default(),
+            trigger,
+            stop.clone(),
+        )
+        .with_programs(Arc::new(CredentialPrograms(Programs::default())));
         for secret in secrets.iter().filter(|secret| is_cluster(secret)) {
             clusters.put(secret);
         }

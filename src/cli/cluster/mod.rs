@@ -21,7 +21,7 @@ use crate::cli::console::commands;
 use crate::cli::console::error::{Error, UNDEFINED};
 use wavegate_api::annotations::SECRET_TYPE_LABEL;
 use wavegate_api::path_segment;
-use wavegate_cluster::watch::connection::{self, Unusable};
+use wavegate_cluster::watch::connection::{self, UnusableConnection};
 use wavegate_cluster::watch::failure::{existing, has_code, is_foreign, reason};
 use wavegate_cluster::watch::object::{Object, api, resource};
 use wavegate_controller::config;
@@ -78,9 +78,9 @@ async fn connect(context: Option<&str>) -> Result<(Client, String), Error> {
     let server = config.cluster_url.to_string();
     let client = connection::client(config).map_err(|error| {
         let part = match error {
-            Unusable::Server => "its server ",
-            Unusable::Token => "the token of its user ",
-            Unusable::Credentials(_) => "",
+            UnusableConnection::Server => "its server ",
+            UnusableConnection::Token => "the token of its user ",
+            UnusableConnection::Credentials(_) => "",
         };
         kubeconfig::unusable(context, format!("{part}{error}"))
     })?;

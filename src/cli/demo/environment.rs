@@ -22,7 +22,7 @@ use crate::cli::files::facts::submodules_only;
 use crate::cli::rollout_view::events::{WatchEvent, WatchScope, watch};
 use kube_sim::{Guard, Server, workloads};
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::{manifests, refresh};
+use wavegate_cluster::act::commands::{manifests, refresh};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_controller as controller;
 use wavegate_controller::config::{ApplicationFlags, Config, Flags};
@@ -136,7 +136,7 @@ impl Environment {
     /// An object that the server rejects, or an unknown kind.
     pub async fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
-            let applied = manifests::apply(&self.client, MANAGER, object).await;
+            let applied = manifests::apply_manifest(&self.client, MANAGER, object).await;
             applied.with_context(|| {
                 format!("cannot create {} {}", object.field("kind"), object.name())
             })?;
@@ -152,7 +152,8 @@ impl Environment {
     /// The message of the server.
     pub async fn refresh(&self, applications: &[ObjectKey]) -> Result<(), String> {
         for key in applications {
-            let written = refresh::application(&self.client, key, false, Timestamp::now()).await;
+            let written =
+                refresh::refresh_application(&self.client, key, false, Timestamp::now()).await;
             written.map_err(|error| reason(&error))?;
         }
         Ok(())

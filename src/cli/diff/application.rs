@@ -20,7 +20,7 @@ use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::SyncOptions;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_application::access;
-use wavegate_controller::application::compare_once::{self, Difference, Inputs};
+use wavegate_controller::application::compare_once::{self, ComparisonInputs, Difference};
 use wavegate_engine::diff::{self, unified};
 use wavegate_engine::names::some_of;
 use wavegate_source::{self as source, Repositories};
@@ -126,7 +126,7 @@ pub(super) async fn compare(
         // What permits everything inherits nothing.
         settings.global_projects = Arc::default();
     }
-    let inputs = Inputs {
+    let inputs = ComparisonInputs {
         client: connection.client().clone(),
         settings,
         sources,

@@ -15,7 +15,7 @@ use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{crds, steering};
-use wavegate_cluster::act::manifests;
+use wavegate_cluster::act::commands::manifests;
 use wavegate_cluster::watch::failure::reason;
 
 /// Who stores a policy in memory.
@@ -103,7 +103,7 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
         Err(why) => return vec![invalid("", why)],
     };
     let server = Server::with(Settings { definitions, ..Settings::default() });
-    let error = match manifests::create(&server.client(), MANAGER, &policy).await {
+    let error = match manifests::create_manifest(&server.client(), MANAGER, &policy).await {
         Ok(()) => return Vec::new(),
         Err(kube::Error::SerdeError(why)) => return vec![invalid("", why.to_string())],
         Err(error) => error,

@@ -16,7 +16,7 @@ use crate::cli::files::input::generators_of;
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::refresh;
+use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::failure::{is_transient, reason};
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_rollout::application_set::is_owned;
@@ -241,7 +241,7 @@ async fn answered(
     let requests = keys.into_iter().map(|(key, is_hard)| async move {
         let written = match is_set {
             true => refresh::application_set(client, &key, Timestamp::now()).await,
-            false => refresh::application(client, &key, is_hard, Timestamp::now()).await,
+            false => refresh::refresh_application(client, &key, is_hard, Timestamp::now()).await,
         };
         written.map(|exists| exists.then_some(key))
     });
@@ -306,7 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use wavegate_cluster::act::manifests;
+    use wavegate_cluster::act::commands::manifests;
 
     #[test]
     fn of_many_applications_at_least_one_of_each_source_is_compared() {
@@ -351,7 +351,7 @@ mod tests {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
         for object in [&namespace, &set] {
-            manifests::apply(&client, "test", object).await.unwrap();
+            manifests::apply_manifest(&client, "test", object).await.unwrap();
         }
         let of_kind = |kind| api(&client, Some("argocd"), &resource(kind));
         let uid = of_kind("ApplicationSet").get("fleet").await.unwrap().parse().uid().to_owned();
@@ -366,7 +366,7 @@ mod tests {
                 "spec": {"project": "default", "destination": {"server": "https://1"},
                     "source": {"repoURL": "https://r", "path": "."}},
             });
-            manifests::apply(&client, "test", &application).await.unwrap();
+            manifests::apply_manifest(&client, "test", &application).await.unwrap();
             known.insert(ObjectKey::new("argocd", name), String::new());
         }
         let asking = compare(&client, &sets, &known);

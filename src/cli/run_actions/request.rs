@@ -18,7 +18,7 @@ use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::console::output::{OutputArgs, OutputFormat, printable};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
-use wavegate_cluster::act::steering::{self, Written};
+use wavegate_cluster::act::commands::steering::{self, Written};
 use wavegate_rollout::steering::{Change, Person, Run, Verdict};
 
 /// Writes that are sent in parallel.

@@ -20,7 +20,7 @@ use wavegate_api::Raw;
 use wavegate_api::time::to_rfc3339;
 use wavegate_application::access::project_of;
 use wavegate_application::manual::{self, Refusal, SyncRequest};
-use wavegate_cluster::act::operation;
+use wavegate_cluster::act::commands::operation;
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_net::clock::Clock;
@@ -178,7 +178,7 @@ async fn start(
     if !request.dry_run {
         rollouts.note_step(cluster, application, !request.resources.is_empty()).await;
     }
-    let stored = operation::request(cluster.client(), application, request).await;
+    let stored = operation::request_operation(cluster.client(), application, request).await;
     stored.map_err(|error| match error {
         operation::Error::Refused(refusal) => refused(application, refusal),
         error => not_requested(error, place(application)),

@@ -43,7 +43,7 @@ impl ControlPlane {
         std::fs::create_dir(&source).context("cannot write manifests")?;
         std::fs::write(source.join("manifests.yaml"), manifests.text())
             .context("cannot write manifests")?;
-        act::manifests::define_all(&client, MANAGER).await?;
+        act::commands::manifests::define_all(&client, MANAGER).await?;
         let instance = manifests.instance();
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
@@ -68,11 +68,12 @@ impl ControlPlane {
                 "source": {"repoURL": source, "path": "."},
             },
         });
-        act::manifests::apply(&client, MANAGER, &namespace).await?;
-        act::manifests::apply(&client, MANAGER, &project).await?;
+        act::commands::manifests::apply_manifest(&client, MANAGER, &namespace).await?;
+        act::commands::manifests::apply_manifest(&client, MANAGER, &project).await?;
         // Hooks carry it, and an earlier run may have started in the same second.
         server.reserve_uid(&request_id());
-        let application = act::manifests::apply(&client, MANAGER, &application).await?;
+        let application =
+            act::commands::manifests::apply_manifest(&client, MANAGER, &application).await?;
         let application = serde_json::to_value(application)?;
         Ok(Self { server, client, folder, application })
     }

@@ -29,7 +29,7 @@ use crate::cli::watch::args::until;
 use wavegate_api::Raw;
 use wavegate_api::followed::{FollowedApplication, FollowedResource};
 use wavegate_application::manual;
-use wavegate_cluster::act::operation;
+use wavegate_cluster::act::commands::operation;
 use wavegate_cluster::watch::cluster_cache::SurveyMode;
 use wavegate_controller as controller;
 use wavegate_controller::application::OwnCluster;
@@ -163,7 +163,7 @@ async fn work(
     )?;
     let request = what.request();
     let place = manifests.title();
-    let requested = operation::request(client, &compared, &request).await;
+    let requested = operation::request_operation(client, &compared, &request).await;
     let requested = requested.map_err(|error| not_requested(error, place.clone()))?;
     let deadline = args.timeout.map(|timeout| options.since + timeout);
     let goal = OperationGoal::Request(request.id.clone());
@@ -201,7 +201,7 @@ async fn work(
 
 /// Asks the operation to end; it does so also when this process ends.
 async fn terminate(client: &kube::Client, requested: &Value) {
-    match operation::terminate(client, requested).await {
+    match operation::terminate_operation(client, requested).await {
         Ok(_) | Err(operation::Error::Idle) => {}
         Err(error) => note(&format!("cannot terminate the operation: {error}")),
     }

@@ -21,7 +21,7 @@ use wavegate_api::annotations::sync_wave;
 use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::path_segment;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_cluster::watch::cluster_cache::{Reach, SurveyMode, capabilities_of};
+use wavegate_cluster::watch::cluster_cache::{ClusterReach, SurveyMode, capabilities_of};
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_source::{ClusterFacts, RenderFor, RenderOptions, render_local};
 
@@ -131,7 +131,7 @@ impl Manifests {
 
     /// The part of the cluster that is read: all of it, or only the namespaces that the
     /// manifests name, for a user who may not list their kinds in the whole cluster.
-    pub async fn reach(&self, client: &Client, survey: SurveyMode) -> Result<Reach, Error> {
+    pub async fn reach(&self, client: &Client, survey: SurveyMode) -> Result<ClusterReach, Error> {
         let kinds = self.kinds.values();
         let listed = join_all(kinds.map(|(kind, scope)| may_list(client, kind, scope))).await;
         let mut whole = true;
@@ -139,13 +139,13 @@ impl Manifests {
             whole &= may_list?;
         }
         if whole {
-            return Ok(Reach { survey, ..Reach::default() });
+            return Ok(ClusterReach { survey, ..ClusterReach::default() });
         }
         let named = self.objects.iter().map(|object| object.namespace());
         let mut namespaces: BTreeSet<String> =
             named.filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
         namespaces.insert(self.namespace.clone());
-        Ok(Reach { namespaces: Some(namespaces), survey, ..Reach::default() })
+        Ok(ClusterReach { namespaces: Some(namespaces), survey, ..ClusterReach::default() })
     }
 }
 

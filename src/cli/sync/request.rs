@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cli::console::error::Error;
 use wavegate_api::Raw;
 use wavegate_application::manual;
-use wavegate_cluster::act::operation;
+use wavegate_cluster::act::commands::operation;
 
 /// Exit code after Ctrl-C, as of a shell.
 pub(in crate::cli) const INTERRUPTED: u8 = 130;

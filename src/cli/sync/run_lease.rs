@@ -9,7 +9,9 @@ use super::manifests::Manifests;
 use super::request::request_id;
 use crate::cli::console::error::{Error, note};
 use wavegate_api::time::to_rfc3339;
-use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
+use wavegate_cluster::act::control_plane::lease::{
+    DURATION, Holder, Lease, LeaseAttempt, ObservedLease,
+};
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_net::clock::Clock;
 
@@ -56,18 +58,18 @@ impl RunLease {
     /// Another run is in progress, or the Lease cannot be read or written.
     pub async fn take(&self) -> Result<bool, Error> {
         let failed = |why: String| Error::input("cannot take", &self.place, why);
-        let (mut is_noted, mut seen) = (false, Observed::default());
+        let (mut is_noted, mut seen) = (false, ObservedLease::default());
         loop {
             let attempt = self.lease.attempt(|by| seen.has_expired(by) || self.is_stale(by));
             let attempt = timeout(TIMEOUT * 4, attempt).await;
             match attempt.map_err(|_| failed("no response".to_owned()))? {
-                Ok(Attempt::Held) => return Ok(true),
-                Ok(Attempt::Conflict) => {}
-                Ok(Attempt::By(holder)) if seen.record(&holder) => {
+                Ok(LeaseAttempt::Held) => return Ok(true),
+                Ok(LeaseAttempt::Conflict) => {}
+                Ok(LeaseAttempt::By(holder)) if seen.record(&holder) => {
                     let why = format!("it is in progress {}; wait for its end", by(&holder));
                     return Err(Error::check("cannot sync", &self.run, why));
                 }
-                Ok(Attempt::By(holder)) if !is_noted => {
+                Ok(LeaseAttempt::By(holder)) if !is_noted => {
                     is_noted = true;
                     note(&format!(
                         "{}: it is in progress {}, or was killed: waits up to {} s until its \
@@ -78,7 +80,7 @@ impl RunLease {
                         self.lease.name()
                     ));
                 }
-                Ok(Attempt::By(_)) => {}
+                Ok(LeaseAttempt::By(_)) => {}
                 Err(error) if has_code(&error, 403) => {
                     note(&format!(
                         "{}: no Lease can be taken, so do not run the same sync twice at the \
@@ -103,8 +105,8 @@ impl RunLease {
         let holder = loop {
             tokio::time::sleep(RENEW).await;
             match timeout(TIMEOUT, self.lease.attempt(|by| self.is_stale(by))).await {
-                Ok(Ok(Attempt::Held | Attempt::Conflict)) => {}
-                Ok(Ok(Attempt::By(holder))) => break holder,
+                Ok(Ok(LeaseAttempt::Held | LeaseAttempt::Conflict)) => {}
+                Ok(Ok(LeaseAttempt::By(holder))) => break holder,
                 Ok(Err(error)) => {
                     tracing::debug!(error = reason(&error), lease, "cannot renew the lease");
                 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use wavegate_api::ResourceKey;
 use wavegate_api::kind::{GroupVersionKind, KindRef, is_excluded};
-use wavegate_cluster::watch::cluster_cache::once::{self, Listed};
+use wavegate_cluster::watch::cluster_cache::once::{self, ListedObjects};
 use wavegate_cluster::watch::cluster_cache::{self, ClusterCache};
 use wavegate_controller::health_scripts::HealthScripts;
 use wavegate_engine::health::Checks;
@@ -253,7 +253,7 @@ async fn list_all(
         (is_claim || !object.owners.is_empty()).then_some(object)
     };
     let mut all = Vec::new();
-    for Listed { resource, namespace, objects, done } in
+    for ListedObjects { resource, namespace, objects, done } in
         cluster.list_all_once(listings, None, keep).await
     {
         if let Err(why) = complete(done) {

@@ -13,7 +13,7 @@ use regex::Regex;
 use serde_json::Value;
 use wavegate_api::crds;
 use wavegate_controller::config::unused::{
-    ANNOTATIONS, Effect, FIELDS, REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS, Unused,
+    ANNOTATIONS, FIELDS, REPORTED_SETTINGS, SETTINGS, Unused, UnusedEffect,
 };
 use wavegate_controller::config::{Config, Flags};
 
@@ -34,7 +34,10 @@ pub fn sources() -> String {
     let is_list = |path: &PathBuf| path.ends_with("config/keys.rs");
     let config = below(&root().join("crates/controller/src/config"));
     files.extend(config.into_iter().filter(|path| !is_list(path)));
-    text_of(&files)
+    let unused = root().join("crates/controller/src/config/unused.txt");
+    let unused = std::fs::read_to_string(unused).unwrap();
+    let unused = unused.split_whitespace().map(|word| format!("\"{word}\"\n"));
+    text_of(&files) + &unused.collect::<String>()
 }
 
 fn below(folder: &Path) -> Vec<PathBuf> {
@@ -76,7 +79,6 @@ fn users() -> String {
     for name in USERS {
         files.extend(below(&root().join("crates").join(name).join("src")));
     }
-    files.retain(|path| !path.ends_with("config/unused.rs"));
     text_of(&files)
 }
 
@@ -84,15 +86,15 @@ fn users() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Honoured,
-    Not(Effect, &'static str),
+    Not(UnusedEffect, &'static str),
 }
 
 impl State {
     fn words(self) -> [&'static str; 2] {
         match self {
             Self::Honoured => ["honoured", ""],
-            Self::Not(Effect::Refused, why) => ["refused", why],
-            Self::Not(Effect::None, why) => ["reported: no effect", why],
+            Self::Not(UnusedEffect::Refused, why) => ["refused", why],
+            Self::Not(UnusedEffect::None, why) => ["reported: no effect", why],
         }
     }
 }
@@ -122,13 +124,13 @@ fn names() -> BTreeMap<String, Vec<String>> {
 
 /// The state of a setting, an annotation or a field of a Secret; `None` when nothing reads it.
 fn state(name: &str, section: &str) -> Option<State> {
-    let tables = [SETTINGS, REFUSED_SETTINGS, REPORTED_SETTINGS, ANNOTATIONS];
+    let tables = [&SETTINGS, &REPORTED_SETTINGS, &ANNOTATIONS].map(|table| &table[..]);
     if let Some(state) = find(&tables, |unused| unused == name) {
         return Some(state);
     }
     let accepted = wavegate_controller::config::accepted().find(|(accepted, _)| *accepted == name);
     if let Some((_, why)) = accepted {
-        return Some(State::Not(Effect::None, why));
+        return Some(State::Not(UnusedEffect::None, why));
     }
     let is_read = match section {
         "Variables" => configured().contains(name),
@@ -249,10 +251,10 @@ fn page() -> (String, Vec<String>) {
     for (kind, all) in fields() {
         write!(page, "\n## Fields of {kind}s\n\n| name | state | note |\n|---|---|---|\n").unwrap();
         for field in &all {
-            let unused = FIELDS.iter().flat_map(|one| one.names).find(|of| is_below(field, of));
+            let unused = FIELDS.iter().flat_map(|one| &one.names).find(|of| is_below(field, of));
             match unused {
                 Some(of) if of == field => {
-                    let state = find(&[FIELDS], |name| name == field).unwrap();
+                    let state = find(&[&FIELDS[..]], |name| name == field).unwrap();
                     row(&mut page, field, state);
                 }
                 Some(_) => {}
@@ -274,7 +276,7 @@ fn page() -> (String, Vec<String>) {
 #[test]
 fn every_setting_and_field_of_argo_cd_is_honoured_refused_or_reported_as_501() {
     let (page, unread) = page();
-    assert!(unread.is_empty(), "nothing reads these, and config/unused.rs lacks: {unread:#?}");
+    assert!(unread.is_empty(), "nothing reads these, and config/unused.txt lacks: {unread:#?}");
     let path = root().join(PAGE);
     if std::env::var_os("WAVEGATE_WRITE_LIST").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -356,12 +358,12 @@ fn every_key_of_argo_cd_is_known_and_others_are_reported_as_501() {
 #[test]
 fn the_tables_name_what_exists() {
     let known: BTreeSet<String> = names().into_values().flatten().collect();
-    let tables = [SETTINGS, REFUSED_SETTINGS, REPORTED_SETTINGS, ANNOTATIONS];
-    let named = tables.iter().flat_map(|table| table.iter()).flat_map(|one| one.names);
+    let tables = [&SETTINGS, &REPORTED_SETTINGS, &ANNOTATIONS].map(|table| &table[..]);
+    let named = tables.iter().flat_map(|table| table.iter()).flat_map(|one| &one.names);
     let unknown: Vec<_> = named.filter(|name| !known.contains(**name)).collect();
     assert!(unknown.is_empty(), "tests/data/argocd-names.txt lacks {unknown:?}");
     let fields: BTreeSet<String> = fields().into_values().flatten().collect();
-    let named = FIELDS.iter().flat_map(|one| one.names);
+    let named = FIELDS.iter().flat_map(|one| &one.names);
     let unknown: Vec<_> = named.filter(|name| !fields.contains(**name)).collect();
     assert!(unknown.is_empty(), "the definitions lack {unknown:?}");
     let accepted = wavegate_controller::config::accepted().map(|(name, _)| name);

@@ -12,7 +12,7 @@ use kube::config::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::connection::{self, Unusable};
+use super::connection::{self, UnusableConnection};
 use super::exec_credentials::{self, Call, Credentials, ProgramFields, Runner};
 use wavegate_api::read_leniently;
 use wavegate_net::clock::Clock;
@@ -69,7 +69,7 @@ pub struct ClusterConfig {
 
 /// Reads a `config`. As in Argo CD, the case of the names of fields does not count, and `null` is
 /// as nothing.
-pub fn read(text: &[u8]) -> ClusterConfig {
+pub fn read_config(text: &[u8]) -> ClusterConfig {
     let refused = |reason| ClusterConfig { fields: Err(reason), unread: Vec::new() };
     let fields = match text {
         [] => Map::new(),
@@ -141,7 +141,7 @@ impl Found {
     }
 }
 
-/// The fields of a `config` that [`read`] has checked.
+/// The fields of a `config` that [`read_config`] has checked.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ConfigFields {
@@ -189,7 +189,7 @@ pub fn know_secrets(config: &Value) {
 /// # Errors
 ///
 /// The field that cannot be used, and why.
-pub async fn client(
+pub async fn config_client(
     server: &str,
     config: &Value,
     runner: Option<&Arc<dyn Runner>>,
@@ -251,9 +251,9 @@ async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, Stri
     let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
     let config = config.map_err(|_| "server or config cannot be used".to_owned())?;
     connection::client(config).map_err(|error| match error {
-        Unusable::Server => format!("server {error}"),
-        Unusable::Token => format!("config.bearerToken {error}"),
-        Unusable::Credentials(reason) => {
+        UnusableConnection::Server => format!("server {error}"),
+        UnusableConnection::Token => format!("config.bearerToken {error}"),
+        UnusableConnection::Credentials(reason) => {
             format!("config: certificates or credentials cannot be used: {reason}")
         }
     })
@@ -299,7 +299,7 @@ mod tests {
             "BEARERTOKEN": "t", "username": null, "tlsClientConfig": {"Insecure": true, "ca": "x"},
             "proxyUrl": "exact", "ProxyURL": "other", "execProviderConfig": {"env": {"any": "1"}},
         });
-        let read = read(config.to_string().as_bytes());
+        let read = read_config(config.to_string().as_bytes());
         let want = json!({
             "bearerToken": "t", "tlsClientConfig": {"insecure": true}, "proxyUrl": "exact",
             "execProviderConfig": {"env": {"any": "1"}},
@@ -318,7 +318,7 @@ mod tests {
             ("{\"tlsClientConfig\": \"s3cr3t\"}", Err("config.tlsClientConfig is not an object")),
             ("{\"password\": [\"s3cr3t\"]}", Err("config.password is not a string")),
         ] {
-            assert_eq!(read(text.as_bytes()).fields, want.map_err(str::to_owned), "{text}");
+            assert_eq!(read_config(text.as_bytes()).fields, want.map_err(str::to_owned), "{text}");
         }
     }
 }

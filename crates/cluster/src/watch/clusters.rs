@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{ClusterCache, ClusterFacts, Mark, Reach, TreeReaders};
+use super::cluster_cache::{ClusterCache, ClusterFacts, ClusterReach, TrackingMark, TreeReaders};
 use super::exec_credentials::Runner;
 use super::fence::{self, MayWrite};
 use super::{cluster_config, read_only, secrets};
@@ -195,8 +195,8 @@ impl State {
 /// All clusters.
 pub struct Clusters {
     own: kube::Client,
-    mark: Mark,
-    reach: Reach,
+    mark: TrackingMark,
+    reach: ClusterReach,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
     state: Mutex<State>,
@@ -221,14 +221,14 @@ impl Clusters {
     /// Only the controller's own cluster, until Secrets are added.
     pub fn new(
         own: kube::Client,
-        mark: Mark,
+        mark: TrackingMark,
         trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             own,
             mark,
-            reach: Reach::default(),
+            reach: ClusterReach::default(),
             trigger,
             stop,
             state: Mutex::default(),
@@ -259,7 +259,7 @@ impl Clusters {
     }
 
     /// The same, reading only a part of each cluster.
-    pub fn within(self, reach: Reach) -> Self {
+    pub fn within(self, reach: ClusterReach) -> Self {
         Self { reach, ..self }
     }
 
@@ -276,12 +276,12 @@ impl Clusters {
 
     /// Adds or updates a Secret, and ends the connections that it does not describe any more.
     pub fn put(&self, secret: &Secret) -> Taken {
-        let raw = |key: &str| secrets::text(secret, key);
+        let raw = |key: &str| secrets::secret_text(secret, key);
         let text = |key: &str| raw(key).trim().to_owned();
         let annotations = secret.metadata.annotations.as_ref();
         let refresh = annotations.and_then(|all| all.get(REFRESH)).cloned().unwrap_or_default();
         let server = text("server").trim_end_matches('/').to_owned();
-        let config = cluster_config::read(text("config").as_bytes());
+        let config = cluster_config::read_config(text("config").as_bytes());
         redact::know_url(&server);
         let mut wrong: Vec<String> = config.fields.as_ref().err().cloned().into_iter().collect();
         if !matches!(&*text("clusterResources"), "" | "true" | "false") {
@@ -365,7 +365,7 @@ impl Clusters {
         };
         // Written by this process.
         let config = serde_json::from_str(config).unwrap_or_default();
-        let client = cluster_config::client(server, &config, self.runner.as_ref()).await;
+        let client = cluster_config::config_client(server, &config, self.runner.as_ref()).await;
         let client = client.map_err(|reason| entry.failed(reason))?;
         let client = if self.read_only { read_only::client(client) } else { client };
         Ok(match &self.may_write {
@@ -493,11 +493,11 @@ impl Clusters {
     }
 
     /// The part of a cluster that is read.
-    fn reach_of(&self, Link { server, scope, .. }: &Link) -> Reach {
+    fn reach_of(&self, Link { server, scope, .. }: &Link) -> ClusterReach {
         let filter = self.filter.on(server);
         match &scope.namespaces {
-            None => Reach { filter, ..self.reach.clone() },
-            Some(namespaces) => Reach {
+            None => ClusterReach { filter, ..self.reach.clone() },
+            Some(namespaces) => ClusterReach {
                 namespaces: Some(namespaces.clone()),
                 namespaced_only: !scope.cluster_resources,
                 cluster_resources: scope.cluster_resources,

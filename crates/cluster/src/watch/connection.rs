@@ -21,7 +21,7 @@ pub const AGENT: &str = concat!("wavegate/", env!("CARGO_PKG_VERSION"));
 
 /// Why a client cannot be created. No message contains a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableConnection {
     /// The address of the server is invalid.
     #[error("is not an address such as https://host:6443")]
     Server,
@@ -40,17 +40,17 @@ pub enum Unusable {
 ///
 /// # Errors
 ///
-/// All of [`Unusable`].
-pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
+/// All of [`UnusableConnection`].
+pub fn client(mut config: kube::Config) -> Result<kube::Client, UnusableConnection> {
     // Without these two, requests have no address, and the library panics.
     let scheme = config.cluster_url.scheme_str();
     if !matches!(scheme, Some("https" | "http")) || config.cluster_url.authority().is_none() {
-        return Err(Unusable::Server);
+        return Err(UnusableConnection::Server);
     }
     if let Some(token) = token(&config.auth_info) {
         let token = token.trim();
         // The library does the same, and panics on an error.
-        HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| Unusable::Token)?;
+        HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| UnusableConnection::Token)?;
         config.auth_info.token = Some(token.to_owned().into());
     }
     // Retries are done where they are known to be safe: the library would retry any
@@ -73,10 +73,10 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
             if let Some(program) = &program =>
         {
             let why = format!("the credential program {program} cannot be started: {cause}");
-            Err(Unusable::Credentials(why))
+            Err(UnusableConnection::Credentials(why))
         }
-        Ok(Err(error)) => Err(Unusable::Credentials(reason(&error))),
-        Err(_) => Err(Unusable::Credentials("cannot be used".to_owned())),
+        Ok(Err(error)) => Err(UnusableConnection::Credentials(reason(&error))),
+        Err(_) => Err(UnusableConnection::Credentials("cannot be used".to_owned())),
     }
 }
 
@@ -132,7 +132,7 @@ fn token(auth: &AuthInfo) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn made(server: &str, token: &str) -> Result<(), Unusable> {
+    fn made(server: &str, token: &str) -> Result<(), UnusableConnection> {
         let mut config = kube::Config::new(server.parse().unwrap());
         config.auth_info.token = (!token.is_empty()).then(|| token.to_owned().into());
         client(config).map(drop)
@@ -171,12 +171,12 @@ mod tests {
             ("https://host:6443", "", Ok(())),
             ("https://host:6443", "abc\n", Ok(())),
             ("https://host:6443", " abc\r\n", Ok(())),
-            ("https://host:6443", "a\nb", Err(Unusable::Token)),
-            ("https://host:6443", "a\u{0}b", Err(Unusable::Token)),
-            ("host", "", Err(Unusable::Server)),
-            ("host:6443", "", Err(Unusable::Server)),
-            ("/path", "", Err(Unusable::Server)),
-            ("ftp://host", "", Err(Unusable::Server)),
+            ("https://host:6443", "a\nb", Err(UnusableConnection::Token)),
+            ("https://host:6443", "a\u{0}b", Err(UnusableConnection::Token)),
+            ("host", "", Err(UnusableConnection::Server)),
+            ("host:6443", "", Err(UnusableConnection::Server)),
+            ("/path", "", Err(UnusableConnection::Server)),
+            ("ftp://host", "", Err(UnusableConnection::Server)),
         ] {
             assert_eq!(made(server, token), want, "{server} {token:?}");
         }

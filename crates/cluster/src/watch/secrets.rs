@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 /// What a Secret describes; `None` for another one.
-pub fn kind(secret: &Secret) -> Option<Kind> {
+pub fn secret_kind(secret: &Secret) -> Option<Kind> {
     match secret.metadata.labels.as_ref()?.get(SECRET_TYPE_LABEL)?.as_str() {
         SECRET_TYPE_CLUSTER => Some(Kind::Cluster),
         "repository" => Some(Kind::Repository),
@@ -27,12 +27,12 @@ pub fn kind(secret: &Secret) -> Option<Kind> {
 
 /// Whether a Secret describes a cluster.
 pub fn is_cluster(secret: &Secret) -> bool {
-    kind(secret) == Some(Kind::Cluster)
+    secret_kind(secret) == Some(Kind::Cluster)
 }
 
 /// The text of a key; empty without it. `stringData` is that of a Secret from a file, which
 /// the API server would store as `data`.
-pub fn text(secret: &Secret, key: &str) -> String {
+pub fn secret_text(secret: &Secret, key: &str) -> String {
     let written = secret.string_data.as_ref().and_then(|data| data.get(key)).cloned();
     let stored = || {
         let bytes = secret.data.as_ref()?.get(key)?;

@@ -28,16 +28,16 @@ const KNOWN_HOSTS_KEY: &str = "ssh_known_hosts";
 /// The keys and certificates of Git servers, and the keys of those who sign commits.
 #[derive(Debug)]
 pub struct Trust {
-    known: RwLock<Known>,
+    known: RwLock<KnownTrust>,
     /// How often they have changed, and which ConfigMaps were listed.
-    changes: watch::Sender<(u64, Listed)>,
+    changes: watch::Sender<(u64, ListedMaps)>,
 }
 
 /// Which of [`TRUST_MAPS`] were listed.
-type Listed = [bool; TRUST_MAPS.len()];
+type ListedMaps = [bool; TRUST_MAPS.len()];
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownTrust {
     /// `None` without the ConfigMap.
     hosts: Option<String>,
     certificates: BTreeMap<String, String>,
@@ -77,7 +77,7 @@ impl Trust {
     }
 
     /// Notified about each change.
-    pub fn subscribe(&self) -> watch::Receiver<(u64, Listed)> {
+    pub fn subscribe(&self) -> watch::Receiver<(u64, ListedMaps)> {
         self.changes.subscribe()
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::revisions::Wanted;
+use super::revisions::WantedRevision;
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_application::app::App;
 use wavegate_application::memory::{Memory, digest};
@@ -42,7 +42,7 @@ pub struct CachedState {
     /// The cluster with the objects that it watches.
     pub cluster: Option<Arc<ClusterCache>>,
     /// The sources that it is registered for.
-    pub sources: Vec<Wanted>,
+    pub sources: Vec<WantedRevision>,
     /// Digests of the last logged lines of a dry run.
     pub would: Vec<u64>,
     /// The progress of the running operation as last written, for servers whose definition

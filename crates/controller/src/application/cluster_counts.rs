@@ -15,7 +15,7 @@ use wavegate_application::project::permits_application;
 use wavegate_cluster::watch::object::Object;
 
 /// Counts Applications. What was read of one is kept until it changes.
-pub(super) struct Counts<'a> {
+pub(super) struct ClusterCounts<'a> {
     ctx: &'a Context,
     read: Mutex<HashMap<ObjectKey, Read>>,
 }
@@ -56,7 +56,7 @@ impl Read {
     }
 }
 
-impl<'a> Counts<'a> {
+impl<'a> ClusterCounts<'a> {
     pub fn new(ctx: &'a Context) -> Self {
         Self { ctx, read: Mutex::default() }
     }

@@ -40,8 +40,8 @@ use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
 use wavegate_application::request::{Level, Request};
 use wavegate_application::{self as app_state, Condition, DiffCache, Placed, access, spec};
-use wavegate_cluster::watch::cluster_cache::once::{self, Listed, in_time};
-use wavegate_cluster::watch::cluster_cache::{ClusterCache, Mark};
+use wavegate_cluster::watch::cluster_cache::once::{self, ListedObjects, in_time};
+use wavegate_cluster::watch::cluster_cache::{ClusterCache, TrackingMark};
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::{Origin, Scope};
 use wavegate_cluster::watch::secrets::is_cluster;
@@ -52,7 +52,7 @@ use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;
 
 /// What a comparison needs.
-pub struct Inputs {
+pub struct ComparisonInputs {
     /// The client of the control plane's cluster.
     pub client: Client,
     /// The settings of the controller.
@@ -94,7 +94,7 @@ impl Difference {
 
 /// The result of a comparison.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ComparisonOutcome {
     /// The compared revisions, by source.
     pub revisions: Vec<String>,
     /// The sync status of the Application.
@@ -117,7 +117,7 @@ pub struct Outcome {
 /// # Errors
 ///
 /// [`ObserveError`] when the spec is refused, or the source or the cluster cannot be read.
-pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
+pub async fn compare(inputs: ComparisonInputs) -> Result<ComparisonOutcome, ObserveError> {
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
     let mut application = inputs.application.clone();
@@ -211,7 +211,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         }
         difference
     });
-    Ok(Outcome {
+    Ok(ComparisonOutcome {
         revisions: found.into_iter().map(|revision| revision.sha).collect(),
         sync: comparison.sync,
         keys: resources
@@ -237,7 +237,7 @@ fn is_difference(resource: &app_state::ComparedResource) -> bool {
 }
 
 /// A context whose caches contain only what this comparison needs.
-fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
+fn context(inputs: &ComparisonInputs, stop: &CancellationToken) -> Context {
     let settings = ApplicationSettings { events: false, ..inputs.settings.clone() };
     let scope = Scope {
         namespace: settings.control_plane_namespace.clone(),
@@ -250,10 +250,10 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     for project in &inputs.projects {
         core.control_plane.projects.wrote(project.clone().into(), Origin::Watch);
     }
-    let mark = Mark {
+    let mark = TrackingMark {
         method: settings.tracking_method,
         label: settings.instance_label.clone(),
-        ..Mark::default()
+        ..TrackingMark::default()
     };
     // Nothing is watched, so nothing is triggered.
     let (trigger, _) = mpsc::unbounded_channel();
@@ -411,7 +411,7 @@ impl Reader<'_> {
         };
         let mut keys = BTreeMap::new();
         let labels = labels.as_deref();
-        for Listed { resource, namespace, objects, done } in
+        for ListedObjects { resource, namespace, objects, done } in
             self.cluster.list_all_once(places, labels, tracked).await
         {
             let why = match done {

@@ -24,12 +24,12 @@ use wavegate_api::tracking::{Tracking, instance_name};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::owner::Owner;
 use wavegate_application::refresh::Intervals;
-use wavegate_cluster::act::application_status;
+use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::events::Events;
-use wavegate_cluster::act::execute::Executor;
-use wavegate_cluster::act::meter::Meter;
-use wavegate_cluster::act::request_limit::RequestLimit;
-use wavegate_cluster::act::retry::jitter;
+use wavegate_cluster::act::sync::execute::Executor;
+use wavegate_cluster::act::sync::meter::Meter;
+use wavegate_cluster::act::sync::request_limit::RequestLimit;
+use wavegate_cluster::act::sync::retry::jitter;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Origin;
@@ -139,7 +139,8 @@ impl Context {
         let slots = Slots::new(settings.parallel);
         let requests = RequestLimit::new(settings.parallel_applies);
         let enabled = settings.events && !settings.dry_run;
-        let events = core.recorder.events(COMPONENT, application_status::resource(), enabled);
+        let events =
+            core.recorder.events(COMPONENT, application_status::application_resource(), enabled);
         let events = events.limited_to(settings.event_reasons.as_ref());
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);

@@ -2,7 +2,7 @@
 
 use super::cached_state::CachedState;
 use super::context::Context;
-use super::observe::Observed;
+use super::observe::ObservedApplication;
 use super::reconciliation::Reconciliation;
 use wavegate_api::ObjectKey;
 use wavegate_application::{left_hooks, operation};
@@ -31,7 +31,7 @@ pub(super) async fn release_of_gone(ctx: &Context, key: &ObjectKey, cached: &Cac
 
 impl Reconciliation<'_> {
     /// Of an operation that ended before it could do so itself.
-    pub(super) async fn release_left_hooks(&self, observed: &Observed) {
+    pub(super) async fn release_left_hooks(&self, observed: &ObservedApplication) {
         if self.ctx.settings.dry_run {
             return;
         }

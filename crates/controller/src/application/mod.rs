@@ -53,13 +53,13 @@ use wavegate_api::tracking::from_instance_name;
 use wavegate_application::request::{Level, Request};
 use wavegate_application::status;
 use wavegate_application::updates::Updates;
-use wavegate_cluster::act::application_status;
+use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::redis::Writer;
-use wavegate_cluster::watch::cluster_cache::{Mark, Reach, Relevance, TreeReaders};
+use wavegate_cluster::watch::cluster_cache::{ClusterReach, Relevance, TrackingMark, TreeReaders};
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_source::Repositories;
 
-use cluster_counts::Counts;
+use cluster_counts::ClusterCounts;
 use context::Context;
 use queue::{Queue, ReconcileResult, Trigger};
 use wavegate_api::ObjectKey;
@@ -77,7 +77,7 @@ pub async fn run(
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) {
-    let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
+    let own = OwnCluster { client: core.client.clone(), reach: ClusterReach::default() };
     run_with(core, own, settings, sources, shutdown).await;
 }
 
@@ -87,7 +87,7 @@ pub struct OwnCluster {
     /// Its client.
     pub client: kube::Client,
     /// The part of it that is read.
-    pub reach: Reach,
+    pub reach: ClusterReach,
 }
 
 impl std::fmt::Debug for OwnCluster {
@@ -110,7 +110,7 @@ pub async fn run_with(
     let queue = Arc::new(Queue::new(BACKOFF));
     core.metrics.queue("app_reconciliation_queue", queue.clone());
     core.metrics.show_applications(&settings);
-    let mark = Mark {
+    let mark = TrackingMark {
         method: settings.tracking_method,
         label: settings.instance_label.clone(),
         relevance: relevance(&settings),
@@ -189,7 +189,7 @@ async fn run_readers(
     changes: Option<argocd_cache::Changes>,
     stop: CancellationToken,
 ) {
-    let counts = Counts::new(ctx);
+    let counts = ClusterCounts::new(ctx);
     let applications = || counts.by_server();
     let round = argocd_cache::Round {
         publisher: ctx.publisher.clone(),
@@ -255,8 +255,8 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let text = format!("{error}; this is a bug of wavegate; other Applications are not affected");
     let now = ctx.now();
     let Some(wanted) = status::failed(&application, text, now) else { return };
-    let Some(patch) = application_status::patch(&application, &wanted) else { return };
-    match application_status::send(&ctx.core.client, &application, patch, now).await {
+    let Some(patch) = application_status::status_patch(&application, &wanted) else { return };
+    match application_status::send_patch(&ctx.core.client, &application, patch, now).await {
         Ok(application_status::Sent { object: stored, .. }) => {
             let object = stored.parse();
             let cached = ctx.cached_state(key);

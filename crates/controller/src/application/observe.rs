@@ -10,7 +10,7 @@ use super::cached_state::Rendered;
 use super::context::Context;
 use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
-use super::revisions::{Wanted, wanted};
+use super::revisions::{WantedRevision, wanted};
 use super::target_state::{Deployed, revisions};
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
@@ -84,7 +84,7 @@ pub struct ClusterState {
 
 /// Everything that was observed.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedApplication {
     /// The destination.
     pub destination: Destination,
     /// The cluster.
@@ -108,7 +108,7 @@ pub struct HeldBack {
     pub state: Result<ClusterState, ObserveError>,
 }
 
-impl Observed {
+impl ObservedApplication {
     /// The view that decisions take.
     pub fn observation<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Observation<'a> {
         self.observation_of(&self.state, ctx, tracking)
@@ -359,7 +359,10 @@ impl Reconciliation<'_> {
     }
 
     /// The inputs of a comparison, from the next connection when one ends.
-    pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
+    pub(super) async fn observe(
+        &mut self,
+        reason: &Reason,
+    ) -> Result<ObservedApplication, ObserveError> {
         let mut reconnects = Reconnects::default();
         loop {
             let observed = self.observe_once(reason).await;
@@ -369,11 +372,11 @@ impl Reconciliation<'_> {
         }
     }
 
-    async fn observe_once(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
+    async fn observe_once(&mut self, reason: &Reason) -> Result<ObservedApplication, ObserveError> {
         let destination = self.destination().await?;
         self.guarded(&destination)?;
         let sources = destination.spec.sources().to_vec();
-        let wanted: Vec<Wanted> = sources.iter().map(wanted).collect();
+        let wanted: Vec<WantedRevision> = sources.iter().map(wanted).collect();
         for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
             self.ctx.revisions.release(self.key, gone);
         }
@@ -396,7 +399,7 @@ impl Reconciliation<'_> {
         let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let orphans = self.orphans(&destination, &state.live).await;
-        Ok(Observed { destination, state, rendered, revisions: shas, held, orphans })
+        Ok(ObservedApplication { destination, state, rendered, revisions: shas, held, orphans })
     }
 
     /// The state for the revisions at which a rollback holds the Application.
@@ -425,7 +428,7 @@ impl Reconciliation<'_> {
     }
 
     /// The same from the last rendering.
-    pub(super) async fn observe_last(&mut self) -> Option<Observed> {
+    pub(super) async fn observe_last(&mut self) -> Option<ObservedApplication> {
         let rendered = self.cached.rendered.last()?.clone();
         let mut reconnects = Reconnects::default();
         let (destination, state) = loop {
@@ -437,7 +440,7 @@ impl Reconciliation<'_> {
         };
         let orphans = self.orphans(&destination, &state.live).await;
         let revisions = Vec::new();
-        Some(Observed { destination, state, rendered, revisions, held: None, orphans })
+        Some(ObservedApplication { destination, state, rendered, revisions, held: None, orphans })
     }
 
     /// Where the operation may deploy, and what: nothing is read yet.
@@ -461,7 +464,7 @@ impl Reconciliation<'_> {
         destination: Destination,
         deployed: Deployed,
         commits: &[Revision],
-    ) -> Result<Observed, ObserveError> {
+    ) -> Result<ObservedApplication, ObserveError> {
         let rendered = match deployed {
             Deployed::Manifests(rendered, _) => {
                 let name = access::project_name(&destination.spec);
@@ -477,7 +480,7 @@ impl Reconciliation<'_> {
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;
         let (revisions, held, orphans) = (Vec::new(), None, None);
-        Ok(Observed { destination, state, rendered, revisions, held, orphans })
+        Ok(ObservedApplication { destination, state, rendered, revisions, held, orphans })
     }
 
     /// The inputs of a deletion, from the next connection when one ends. Targets are only needed
@@ -534,7 +537,8 @@ impl Reconciliation<'_> {
         let unlisted = cluster.unlisted_for_now();
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let (revisions, held, orphans) = (Vec::new(), None, None);
-        let observed = Observed { destination, state, rendered, revisions, held, orphans };
+        let observed =
+            ObservedApplication { destination, state, rendered, revisions, held, orphans };
         Ok(Deleting::In(Box::new(observed), scope, unlisted))
     }
 }
@@ -544,7 +548,7 @@ pub(super) enum Deleting {
     /// There is no cluster to delete from, for this reason.
     Nowhere(String),
     /// What was observed, which objects may be deleted, and the kinds that could not be listed.
-    In(Box<Observed>, Scope, Unlisted),
+    In(Box<ObservedApplication>, Scope, Unlisted),
 }
 
 /// The API resources of some kinds. The scope of each must be known before any decision.

@@ -8,22 +8,22 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::context::Context;
-use super::observe::Observed;
+use super::observe::ObservedApplication;
 use super::reconciliation::Reconciliation;
 use wavegate_api::tracking::Tracking;
 use wavegate_application::observation::Observation;
 use wavegate_application::owner::Owner;
 use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
-use wavegate_cluster::act::apply::Applier;
-use wavegate_cluster::act::meter::Meter;
-use wavegate_cluster::act::predict::predict;
+use wavegate_cluster::act::sync::apply::Applier;
+use wavegate_cluster::act::sync::meter::Meter;
+use wavegate_cluster::act::sync::predict::predict;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 
 impl Reconciliation<'_> {
     /// Completes what was observed by what the server predicts, if it is to be asked. With
     /// `afresh`, kept answers do not count.
-    pub(super) async fn predict(&mut self, observed: &mut Observed, afresh: bool) {
+    pub(super) async fn predict(&mut self, observed: &mut ObservedApplication, afresh: bool) {
         let predicted = {
             let cluster = &observed.destination.destination.cluster;
             let observation = observed.observation(self.ctx, &self.tracking);

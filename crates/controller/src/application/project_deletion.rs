@@ -12,7 +12,7 @@ use super::context::{COMPONENT, Context};
 use super::triggers::of_project;
 use wavegate_api::{AppProject, ObjectKey, Raw};
 use wavegate_application::project_deletion::{self, Step, Users};
-use wavegate_cluster::act::application_status;
+use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::events::{EventRecord, Events, Once};
 use wavegate_cluster::watch::cluster_cache::raw;
 use wavegate_cluster::watch::failure::reason;
@@ -86,8 +86,11 @@ impl Releasing {
         match project_deletion::step(users, self.ctx.settings.dry_run) {
             Step::Report(text) => self.report(project, Report::Waits, text).await,
             Step::Release => {
-                wavegate_cluster::act::project::remove_finalizer(&self.ctx.core.client, project)
-                    .await?;
+                wavegate_cluster::act::control_plane::project::remove_finalizer(
+                    &self.ctx.core.client,
+                    project,
+                )
+                .await?;
                 tracing::info!(
                     project = name,
                     "removed the finalizer, since no Application refers to it"
@@ -103,7 +106,8 @@ impl Releasing {
         let settings = &self.ctx.settings;
         let control_plane = settings.control_plane_namespace.as_str();
         let wanted = Users::of(project, control_plane);
-        let (client, resource) = (self.ctx.core.client.clone(), application_status::resource());
+        let (client, resource) =
+            (self.ctx.core.client.clone(), application_status::application_resource());
         let api: Api<DynamicObject> =
             match wanted.are_elsewhere() || !settings.namespaces.is_empty() {
                 true => Api::all_with(client, &resource),

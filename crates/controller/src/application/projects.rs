@@ -50,7 +50,7 @@ pub struct Projects {
     namespace: String,
     /// Which projects inherit from which.
     global: Arc<GlobalProjects>,
-    read: Mutex<BTreeMap<String, Known>>,
+    read: Mutex<BTreeMap<String, ReadProject>>,
 }
 
 /// UID and resource version of an object.
@@ -58,7 +58,7 @@ type Version = (String, String);
 
 /// A parsed project.
 #[derive(Debug)]
-struct Known {
+struct ReadProject {
     version: Version,
     /// The global projects that it was parsed with; without a version, if they do not exist.
     global: Vec<(String, Option<Version>)>,
@@ -105,7 +105,7 @@ impl Projects {
         let version = |(name, object): &(String, Option<Object>)| {
             (name.clone(), object.as_ref().map(version_of))
         };
-        let known = Known {
+        let known = ReadProject {
             version: version_of(&object),
             global: global.iter().map(version).collect(),
             read: read.clone(),

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use super::context::{Context, off_worker};
 use super::destination::Destination;
 use super::left_hooks;
-use super::observe::{Deleting, Observed, Reconnects};
+use super::observe::{Deleting, ObservedApplication, Reconnects};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::{Deployed, revisions};
-use crate::argocd_cache::Compared;
+use crate::argocd_cache::PublishedComparison;
 use crate::error::Error;
 use crate::runtime::panic_text;
 use wavegate_api::ObjectKey;
@@ -36,7 +36,7 @@ use wavegate_application::request::{Level, Request};
 use wavegate_application::steps::{self, Step};
 use wavegate_application::{access, dry_run};
 use wavegate_cluster::act::application_events::left_by_deletion;
-use wavegate_cluster::act::execute::Executor;
+use wavegate_cluster::act::sync::execute::Executor;
 use wavegate_engine::wait::Wait;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
@@ -202,7 +202,7 @@ impl Reconciliation<'_> {
     /// nothing for long.
     async fn publish(
         &self,
-        (observed, below): (&Result<Observed, ObserveError>, &ApplicationSummary),
+        (observed, below): (&Result<ObservedApplication, ObserveError>, &ApplicationSummary),
         shown: Option<&Shown>,
         reason: &Reason,
     ) {
@@ -211,7 +211,7 @@ impl Reconciliation<'_> {
         let written = match (observed, shown) {
             (Ok(observed), Some(Shown { resources, config, summary })) => {
                 let Destination { spec, destination, project, .. } = &observed.destination;
-                let compared = Compared {
+                let compared = PublishedComparison {
                     instance: &self.tracking.instance,
                     resources,
                     tracking: &self.tracking,
@@ -367,7 +367,7 @@ impl Reconciliation<'_> {
     /// long, the start of the operation is written, so that the user sees it.
     async fn observe_round(
         &mut self,
-    ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
+    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), Error> {
         let mut reconnects = Reconnects::default();
         loop {
             let (commits, observed) = self.observe_round_once().await?;
@@ -379,7 +379,7 @@ impl Reconciliation<'_> {
 
     async fn observe_round_once(
         &mut self,
-    ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
+    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), Error> {
         let (destination, deployed) = match self.permitted_operation().await {
             Ok(permitted) => permitted,
             Err(error) => return Ok((None, Err(error))),
@@ -412,7 +412,7 @@ impl Reconciliation<'_> {
 
     pub(super) fn executor<'e>(
         &'e self,
-        observed: &'e Observed,
+        observed: &'e ObservedApplication,
         client: &'e kube::Client,
         former_manager: &'e str,
         uid: &'e str,
@@ -490,7 +490,7 @@ impl Reconciliation<'_> {
     }
 
     /// Deletes objects and creates hooks.
-    async fn delete(&mut self, observed: &Observed, plan: &Plan) -> Result<(), String> {
+    async fn delete(&mut self, observed: &ObservedApplication, plan: &Plan) -> Result<(), String> {
         let uid = operation::uid(self.app.raw());
         let client = observed.destination.client();
         let executor = self.executor(observed, &client, "", &uid);

@@ -18,8 +18,8 @@ use wavegate_application::operation::StoredProgress;
 use wavegate_application::reconcile::Checked;
 use wavegate_application::request::Request;
 use wavegate_application::size;
-use wavegate_cluster::act::application_status;
-use wavegate_cluster::act::application_status::Error::{Stale, TooLarge};
+use wavegate_cluster::act::control_plane::application_status;
+use wavegate_cluster::act::control_plane::application_status::Error::{Stale, TooLarge};
 
 /// The data of one reconcile.
 pub struct Reconciliation<'a> {
@@ -87,7 +87,7 @@ impl<'a> Reconciliation<'a> {
             stored
         });
         let stored = cut.as_ref().unwrap_or(self.app.stored());
-        let patch = application_status::patch(stored, &written)?;
+        let patch = application_status::status_patch(stored, &written)?;
         let version = stored.resource_version();
         let last = self.cached.last_patch.as_ref();
         let is_comparison = patch.status().get("reconciledAt").is_some_and(|at| !at.is_null());
@@ -129,7 +129,7 @@ impl<'a> Reconciliation<'a> {
         let stored = cut.as_ref().unwrap_or(self.app.stored());
         let is_announced = announced.publish_first(events, stored, &written).await;
         let client = &self.ctx.core.client;
-        let written = application_status::send(client, stored, patch, self.ctx.now()).await;
+        let written = application_status::send_patch(client, stored, patch, self.ctx.now()).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => {

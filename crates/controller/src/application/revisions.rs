@@ -19,10 +19,10 @@ use wavegate_source::{
 };
 
 /// Repository, revision, and tag prefix or chart, as written in the spec.
-pub type Wanted = (String, String, String);
+pub type WantedRevision = (String, String, String);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCommit {
     sha: Option<String>,
     by: BTreeSet<ObjectKey>,
 }
@@ -32,7 +32,7 @@ struct Known {
 pub struct Revisions {
     sources: Arc<Repositories>,
     queue: Arc<Queue>,
-    known: Mutex<BTreeMap<Wanted, Known>>,
+    known: Mutex<BTreeMap<WantedRevision, KnownCommit>>,
 }
 
 impl Revisions {
@@ -95,7 +95,7 @@ impl Revisions {
     }
 
     /// Unregisters a source of an Application, for example when it is removed from the spec.
-    pub fn release(&self, key: &ObjectKey, wanted: &Wanted) {
+    pub fn release(&self, key: &ObjectKey, wanted: &WantedRevision) {
         let mut known = self.known.lock();
         if let Some(entry) = known.get_mut(wanted) {
             entry.by.remove(key);
@@ -107,7 +107,7 @@ impl Revisions {
 }
 
 /// The key of a source.
-pub fn wanted(source: &ApplicationSource) -> Wanted {
+pub fn wanted(source: &ApplicationSource) -> WantedRevision {
     let named = match source.chart.as_str() {
         "" => source.tag_prefix.clone(),
         // No prefix of a tag contains a line break.

@@ -40,7 +40,10 @@ async fn a_reconcile_that_panics_is_reported_on_its_application() {
         syncs: true,
     };
     let queue = Arc::new(Queue::new(BACKOFF));
-    let mark = Mark { method: ApplicationSettings::default().tracking_method, ..Mark::default() };
+    let mark = TrackingMark {
+        method: ApplicationSettings::default().tracking_method,
+        ..TrackingMark::default()
+    };
     let (trigger, _triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, trigger, CancellationToken::new());
     let core = Core::new(client, scope, Clock::system());

@@ -133,7 +133,7 @@ fn enqueue_all(ctx: &Context) {
 /// Reads a Secret. Returns whether Applications may depend on the change: of a cluster, not all
 /// labels and annotations count.
 fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
-    let kind = |secret: &Option<Secret>| secret.as_ref().and_then(secrets::kind);
+    let kind = |secret: &Option<Secret>| secret.as_ref().and_then(secrets::secret_kind);
     let (before, now) = (kind(&old), kind(&new));
     if let Some(old) = old.filter(|_| before != now) {
         ctx.credentials.remove(&old);

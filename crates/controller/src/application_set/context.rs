@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::in_flight::Ledger;
-use super::memory::Memory;
+use super::memory::SetMemory;
 use super::namespaces::Namespaces;
 use super::policies::Reports;
 use super::repositories::ReadRepositories;
@@ -90,7 +90,7 @@ pub struct Context {
     pub events: Events,
     /// Cached state of each ApplicationSet between reconciles: everything can be computed
     /// again.
-    pub memory: Mutex<HashMap<ObjectKey, Memory>>,
+    pub memory: Mutex<HashMap<ObjectKey, SetMemory>>,
     /// The names of Applications that changed since the last reconcile of their ApplicationSet.
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
     /// What each ApplicationSet generates: an Application of one may become that of another.
@@ -122,9 +122,9 @@ impl Context {
     }
 
     /// Takes the cached state of an ApplicationSet; it is returned after the reconcile.
-    pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
+    pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> SetMemory {
         let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
-        memory.unwrap_or_else(|| Memory::of(uid))
+        memory.unwrap_or_else(|| SetMemory::of(uid))
     }
 
     /// Until when a reconcile of this ApplicationSet waits for more events; `None` at the first.
@@ -134,7 +134,7 @@ impl Context {
     }
 
     /// Returns the cached state of an ApplicationSet.
-    pub fn return_memory(&self, key: &ObjectKey, memory: Memory) {
+    pub fn return_memory(&self, key: &ObjectKey, memory: SetMemory) {
         self.memory.lock().insert(key.clone(), memory);
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
 
 use super::log::Logged;
+use super::pace::ReconcilePace;
 use super::queries::Queries;
 use super::repositories::Answers;
 use super::signed::ByProject;
@@ -34,7 +34,7 @@ const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct SetMemory {
     /// The UID of the ApplicationSet; another one of the same name starts without a cache.
     pub uid: String,
     /// The ApplicationSet as last read or written.
@@ -86,22 +86,13 @@ pub struct Memory {
     /// What steers its rollout.
     pub(super) steered: Steered,
     /// How long events are gathered before the next reconcile.
-    pub pace: Option<Pace>,
-}
-
-/// When the next reconcile begins.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// Not before this time.
-    pub not_before: Instant,
-    /// And so long after the event that triggers it.
-    pub lead: Duration,
+    pub pace: Option<ReconcilePace>,
 }
 
 /// The inputs of a generation besides the spec.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GeneratedFrom {
-    /// The versions of [`Memory::answers`] and [`Memory::queries`].
+    /// The versions of [`SetMemory::answers`] and [`SetMemory::queries`].
     pub(super) answers: (u64, u64),
     /// The cluster Secrets; `None` when they were not used.
     pub(super) clusters: Option<Arc<[ClusterSecret]>>,
@@ -109,7 +100,7 @@ pub(super) struct GeneratedFrom {
     pub(super) projects: Option<Projects>,
 }
 
-impl Memory {
+impl SetMemory {
     /// An empty cache for the ApplicationSet with this UID.
     pub fn of(uid: &str) -> Self {
         Self { uid: uid.to_owned(), ..Self::default() }

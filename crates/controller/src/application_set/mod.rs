@@ -21,6 +21,7 @@ mod memory;
 mod namespaces;
 mod notify;
 mod observe;
+mod pace;
 mod policies;
 mod queries;
 mod reconcile;

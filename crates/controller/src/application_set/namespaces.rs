@@ -20,13 +20,13 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of the namespaces.
 #[derive(Debug, Default)]
-pub struct Namespaces(Mutex<HashMap<String, Known>>);
+pub struct Namespaces(Mutex<HashMap<String, KnownNamespaces>>);
 
 /// What is known of one namespace. No ApplicationSet outlives its namespace: while one that was
 /// there before the read exists, the namespace is the one that was read. A later set may be in
 /// another one of the same name.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownNamespaces {
     uid: String,
     /// The UIDs of the ApplicationSets that were there before it was read.
     sets: HashSet<String>,
@@ -57,7 +57,7 @@ impl Namespaces {
         match api.get_metadata(namespace).await {
             Ok(found) => {
                 let uid = found.metadata.uid.unwrap_or_default();
-                let read = Known { uid, sets, failed_at: None };
+                let read = KnownNamespaces { uid, sets, failed_at: None };
                 self.0.lock().insert(namespace.to_owned(), read);
             }
             Err(error) => {

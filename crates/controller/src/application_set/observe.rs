@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::context::{Claim, Context, Read};
-use super::memory::{GeneratedFrom, Memory};
+use super::memory::{GeneratedFrom, SetMemory};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::object::Object;
 use wavegate_net::entropy::environment;
@@ -46,7 +46,7 @@ pub struct Unread {
     pub freshness: Freshness,
 }
 
-impl Memory {
+impl SetMemory {
     /// Observes the changes since the last reconcile; the changed Applications are taken
     /// from the context.
     ///

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 256 << 20;
 const PARALLEL: usize = 4;
 
 /// An answer, or why there is none.
-pub type Known = Result<Arc<Answer>, String>;
+pub type QueryAnswer = Result<Arc<Answer>, String>;
 
 /// The answers of one ApplicationSet.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ struct Entry {
     asked_at: Timestamp,
     /// When it may be asked again, if the server has said so.
     not_before: Option<Timestamp>,
-    answer: Known,
+    answer: QueryAnswer,
 }
 
 impl Entry {
@@ -57,7 +57,7 @@ impl Entry {
 
 impl Queries {
     /// The answers, as generators take them.
-    pub fn all(&self) -> BTreeMap<Query, Known> {
+    pub fn all(&self) -> BTreeMap<Query, QueryAnswer> {
         self.known.iter().map(|(query, entry)| (query.clone(), entry.answer.clone())).collect()
     }
 

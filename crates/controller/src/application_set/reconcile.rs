@@ -9,16 +9,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::context::{Context, Request};
-use super::memory::{Memory, Pace, redact};
+use super::memory::{SetMemory, redact};
 use super::observe::{MayRead, Unread};
+use super::pace::ReconcilePace;
 use super::repositories::Reading;
 use super::{dry_run, log, notify, policies, run_record};
 use crate::error::Error;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::act::application_set_metadata;
-use wavegate_cluster::act::application_set_status::{self as status_writer, Written};
-use wavegate_cluster::act::applications::{Writer, cause};
+use wavegate_cluster::act::control_plane::application_set_metadata;
+use wavegate_cluster::act::control_plane::application_set_status::{
+    self as status_writer, Written,
+};
+use wavegate_cluster::act::control_plane::applications::{Writer, cause};
 use wavegate_cluster::act::events::EventRecord;
 use wavegate_cluster::watch::control_plane::Origin;
 use wavegate_cluster::watch::failure::reason;
@@ -35,26 +38,6 @@ use wavegate_rollout::application_set::stored::{Set, Status};
 use wavegate_rollout::desired::inputs::MAX_READS;
 use wavegate_rollout::rollout::wait::Wait;
 
-/// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
-/// decision time, so that events which arrive together are handled together; and its maximum.
-const PACE: (u32, Duration) = (3, Duration::from_millis(50));
-/// The interval is at least a millisecond for so many Applications: about the decision time, also
-/// where that is not measured, since time stands still. An event waits as long for others that
-/// come together with it, up to the maximum of [`PACE`]: of a batch, all Applications become
-/// Healthy in a moment, and the first one would cause a reconcile and a status of its own.
-const PER_MILLISECOND: usize = 50;
-/// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
-/// wait anyway, and a status of this size costs the API server more than a sync.
-const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
-/// More than are synced at the same time.
-const BUSY: u64 = 100;
-/// The same while more Applications than [`HUGE`] are in flight. A decision goes over all of them:
-/// its share of the time must not grow with their number.
-const HUGE_PACE: (u32, Duration) = (25, Duration::from_secs(2));
-const HUGE: u64 = 1000;
-/// The least that an event waits for others.
-const SHORTEST: Duration = Duration::from_millis(1);
-
 /// The end of a reconcile.
 pub struct Reconciled {
     /// What follows.
@@ -68,7 +51,7 @@ pub struct Reconciled {
 pub async fn reconcile(
     object: &Object,
     context: &Arc<Context>,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     conflicts: u32,
 ) -> Result<Reconciled, Error> {
     let mut decided = decide(object, context, memory).await;
@@ -167,7 +150,7 @@ struct Decided {
 }
 
 /// Observes and decides.
-async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
+async fn decide(object: &Object, context: &Arc<Context>, memory: &mut SetMemory) -> Decided {
     if let Some(newest) = context.core.control_plane.sets.get(&object.key())
         && !memory.is_known_to_delete(&newest)
     {
@@ -215,7 +198,7 @@ async fn run<T: Send + 'static>(
 async fn decide_once(
     object: &Object,
     context: &Arc<Context>,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     may_read: MayRead,
 ) -> Result<Decided, Unread> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
@@ -243,17 +226,8 @@ async fn decide_once(
         let ended = tokio::time::Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
         let in_flight: u64 = steps.map(|step| step.in_flight).sum();
-        let (times, longest) = if in_flight > HUGE {
-            HUGE_PACE
-        } else if in_flight > BUSY {
-            BUSY_PACE
-        } else {
-            PACE
-        };
         let applications = taken.generated.as_ref().map_or(0, |made| made.applications.len());
-        let least = Duration::from_millis((applications / PER_MILLISECOND) as u64);
-        let not_before = ended + ((ended - began) * times).max(least).min(longest);
-        taken.pace = Some(Pace { not_before, lead: least.clamp(SHORTEST, PACE.1) });
+        taken.pace = Some(ReconcilePace::after(began, ended, in_flight, applications));
         (Ok(Decided { decision, set, now }), taken)
     };
     match run(work).await {
@@ -274,7 +248,7 @@ fn decide_with_shares(
     key: &ObjectKey,
     set: &Set,
     context: &Context,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     now: Timestamp,
 ) -> Decision {
     let limits = memory.steered.rules().pools.clone();
@@ -295,7 +269,7 @@ fn record(
     decision: &Decision,
     carried: &Carried<'_>,
     context: &Context,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     now: Timestamp,
 ) -> Option<Recorded> {
     log::outcomes(carried.outcomes);
@@ -329,14 +303,14 @@ async fn write_status(
     set: &Arc<Set>,
     wanted: Option<&Status>,
     context: &Context,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     now: Timestamp,
 ) -> Result<Option<Arc<Set>>, Error> {
     let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
     if memory.was_answered(&set.status, wanted) {
         return Ok(Some(Arc::clone(set)));
     }
-    let error = match status_writer::write(&context.core.client, set, wanted).await {
+    let error = match status_writer::write_set_status(&context.core.client, set, wanted).await {
         Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
         Ok(Written::Changed(object, stored)) => {
             let set = take_over(set, *stored, object, context, memory, now);
@@ -352,7 +326,7 @@ async fn write_status(
         && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
     {
         let (status, event) = failed::refused(&snapshot, &cause);
-        match status_writer::write(&context.core.client, set, &status).await {
+        match status_writer::write_set_status(&context.core.client, set, &status).await {
             Ok(Written::Changed(object, stored)) => {
                 publish(&object, context, event.as_slice());
                 take_over(set, *stored, object, context, memory, now);
@@ -371,7 +345,7 @@ fn take_over(
     status: Status,
     object: Object,
     context: &Context,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     now: Timestamp,
 ) -> Arc<Set> {
     let new = Arc::new(Set {
@@ -423,7 +397,7 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Wait]) -> 
 
 /// Reports Applications whose deletion is stuck, each of them once: the Event has a stable
 /// name.
-async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, stuck: &[Stuck]) {
+async fn report_stuck(about: &Object, context: &Context, memory: &mut SetMemory, stuck: &[Stuck]) {
     for one in stuck {
         if let Presence::Unreadable(error) = &one.presence {
             tracing::warn!(app.name = one.name, error, "cannot read the Application");
@@ -474,7 +448,7 @@ async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Resu
 async fn end_refresh(
     set: &Arc<Set>,
     context: &Context,
-    memory: &mut Memory,
+    memory: &mut SetMemory,
     next: Next,
     now: Timestamp,
 ) -> Result<Next, Error> {
@@ -506,7 +480,8 @@ fn key_of(set: &Set) -> ObjectKey {
 }
 
 async fn patch_set(set: &Set, context: &Context, metadata: Value) -> Result<(), Error> {
-    let written = application_set_metadata::patch(&context.core.client, set, metadata).await;
+    let written =
+        application_set_metadata::patch_set_metadata(&context.core.client, set, metadata).await;
     let stored = written
         .map_err(|error| Error::Patch { name: key_of(set).to_string(), reason: reason(&error) })?;
     // One that was held by its last finalizer is gone now.
@@ -526,7 +501,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     let set = Set::read(&object.parse_status());
     let error = error.to_string();
     let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
-    match status_writer::write(&context.core.client, &set, &status).await {
+    match status_writer::write_set_status(&context.core.client, &set, &status).await {
         Ok(Written::Changed(object, _)) => {
             publish(&object, context, event.as_slice());
             context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);

@@ -20,12 +20,12 @@ const MAX_BYTES: usize = 256 << 20;
 const PARALLEL: usize = 8;
 
 /// An answer, or why there is none.
-pub type Answered = Result<Arc<GitAnswer>, String>;
+pub type RepositoryAnswer = Result<Arc<GitAnswer>, String>;
 
 /// The answers of one ApplicationSet.
 #[derive(Debug, Default)]
 pub struct Answers {
-    known: BTreeMap<GitRequest, Known>,
+    known: BTreeMap<GitRequest, KnownRepository>,
     /// The normal forms of their repositories.
     places: Arc<BTreeSet<String>>,
     read_at: Option<Timestamp>,
@@ -49,19 +49,20 @@ pub struct ReadRepositories {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownRepository {
     /// When it was asked last.
     read_at: Timestamp,
     /// The commit; empty after a failure.
     commit: String,
-    answer: Answered,
+    answer: RepositoryAnswer,
 }
 
 impl Answers {
     /// The answers, as generators take them.
-    pub fn all(&self) -> BTreeMap<GitRequest, Answered> {
-        let answer =
-            |(request, known): (&GitRequest, &Known)| (request.clone(), known.answer.clone());
+    pub fn all(&self) -> BTreeMap<GitRequest, RepositoryAnswer> {
+        let answer = |(request, known): (&GitRequest, &KnownRepository)| {
+            (request.clone(), known.answer.clone())
+        };
         self.known.iter().map(answer).collect()
     }
 
@@ -146,7 +147,7 @@ impl Answers {
                 Ok(Some((commit, answer))) => (commit, Ok(Arc::new(answer))),
                 Err(error) => (String::new(), Err(error)),
             };
-            let known = Known { read_at: now, commit, answer };
+            let known = KnownRepository { read_at: now, commit, answer };
             if self.known.get(&request).is_none_or(|before| before.answer != known.answer) {
                 self.version += 1;
                 self.changed_at = Some(now);

@@ -8,7 +8,7 @@ use super::steering::{Run, Steered};
 use crate::error::Error;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
-use wavegate_cluster::act::rollout_run::{self, NewRun, Written};
+use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_rollout::application_set::stored::Set;
 use wavegate_rollout::rollout::steer::{RunDecision, number_of};
@@ -110,7 +110,7 @@ async fn write(
                     ..RolloutRunSpec::default()
                 },
             };
-            match rollout_run::create(client, cache, &run).await? {
+            match rollout_run::create_run(client, cache, &run).await? {
                 Written::Done(object) => object,
                 other => return Ok(other),
             }
@@ -138,7 +138,7 @@ async fn delete_old(steered: &mut Steered, context: &Context) {
             continue;
         }
         let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
-        if let Err(error) = rollout_run::delete(client, cache, &run.object).await {
+        if let Err(error) = rollout_run::delete_run(client, cache, &run.object).await {
             tracing::debug!(run = run.object.name(), error = reason(&error), "cannot delete it");
         }
     }

@@ -24,7 +24,7 @@ use tracing::Instrument;
 use crate::context::Core;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh};
-use wavegate_cluster::act::refresh;
+use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{Object, api, resource};
@@ -327,7 +327,7 @@ impl Webhook {
         let (client, now) = (&self.core.client, self.core.clock.now());
         let written = match is_set {
             true => refresh::application_set(client, key, now).await,
-            false => refresh::application(client, key, is_hard, now).await,
+            false => refresh::refresh_application(client, key, is_hard, now).await,
         };
         match written {
             Ok(_) => tracing::info!("refresh requested by a webhook"),
@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
     use kube_sim::Server;
-    use wavegate_cluster::act::manifests;
+    use wavegate_cluster::act::commands::manifests;
     use wavegate_cluster::watch::control_plane::Scope;
     use wavegate_net::clock::Clock;
 

@@ -12,7 +12,7 @@ use super::Publisher;
 use wavegate_api::cluster::LabelledSecret;
 use wavegate_api::time::{Time, stored};
 use wavegate_application::argocd_cache::{ClusterInfo, ClusterState};
-use wavegate_cluster::act::cluster_label;
+use wavegate_cluster::act::control_plane::cluster_label;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_net::clock::Clock;
@@ -98,7 +98,7 @@ impl Round<'_> {
         if failed.get(&id).is_some_and(|at| at.elapsed() < AGAIN) {
             return;
         }
-        let write = cluster_label::write(client, (namespace, name), &label);
+        let write = cluster_label::write_label(client, (namespace, name), &label);
         match tokio::time::timeout(self.every, write).await {
             Ok(Ok(())) => drop(failed.remove(&id)),
             Ok(Err(error)) => {

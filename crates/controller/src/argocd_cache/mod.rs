@@ -27,10 +27,10 @@ use crate::orphans::Instances;
 use crate::settings::ApplicationSettings;
 pub use clusters::{Round, run as run_clusters};
 use publisher::Followers;
-pub use publisher::{Compared, Publisher};
+pub use publisher::{PublishedComparison, Publisher};
 use wavegate_application::argocd_cache::{Labels, Parent, Relations, TreeEntry, relations};
 use wavegate_cluster::act::redis::Writer;
-use wavegate_cluster::watch::cluster_cache::{ChangedTree, Excerpt, Owner, TreeReaders};
+use wavegate_cluster::watch::cluster_cache::{ChangedTree, Excerpt, OwnerLink, TreeReaders};
 use wavegate_engine::health::Checks;
 use wavegate_net::clock::Clock;
 
@@ -74,9 +74,9 @@ pub fn owners_only() -> TreeReaders {
 fn related(content: Box<[u8]>, relations: Relations, runs_on: Option<Box<str>>) -> Excerpt {
     let Relations { parents, claims } = relations;
     let owners = parents.into_iter().map(|parent| match parent {
-        Parent::Uid(uid) => Owner::Uid(uid.into()),
-        Parent::Key(key) => Owner::Key(key),
-        Parent::Claim(name) => Owner::Claim(name),
+        Parent::Uid(uid) => OwnerLink::Uid(uid.into()),
+        Parent::Key(key) => OwnerLink::Key(key),
+        Parent::Claim(name) => OwnerLink::Claim(name),
     });
     Excerpt { content, owners: owners.collect(), claims, runs_on }
 }

@@ -23,13 +23,13 @@ use wavegate_application::argocd_cache::{
 use wavegate_application::project::permits_kind_of_key;
 use wavegate_application::{ComparedResource, with_below};
 use wavegate_cluster::act::redis::{Receipt, Values, Writer};
-use wavegate_cluster::watch::cluster_cache::{ClusterCache, Member, OwnerGraph};
+use wavegate_cluster::watch::cluster_cache::{ClusterCache, GraphMember, OwnerGraph};
 use wavegate_engine::diff;
 use wavegate_engine::health::Checks;
 
 /// A comparison, and where it was made.
 #[derive(Debug)]
-pub struct Compared<'a> {
+pub struct PublishedComparison<'a> {
     /// The instance name of the Application.
     pub instance: &'a str,
     /// Its resources.
@@ -54,7 +54,7 @@ pub struct Compared<'a> {
 
 /// What is known of an Application that was compared.
 #[derive(Clone, Debug)]
-struct Known {
+struct PublishedTree {
     cluster: Arc<ClusterCache>,
     namespace: String,
     project: Arc<AppProjectSpec>,
@@ -89,7 +89,7 @@ pub struct Publisher {
     instances: Instances,
     writer: Writer,
     followers: Followers,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, PublishedTree>>,
 }
 
 impl Publisher {
@@ -117,8 +117,8 @@ impl Publisher {
     }
 
     /// Writes the values of a comparison (CA-211 a).
-    pub fn compared(&self, compared: &Compared<'_>) -> Receipt {
-        let Compared { instance, resources, cluster, .. } = *compared;
+    pub fn compared(&self, compared: &PublishedComparison<'_>) -> Receipt {
+        let PublishedComparison { instance, resources, cluster, .. } = *compared;
         let roots = resources.iter().map(|resource| Root {
             key: resource.key.clone(),
             version: resource.version.clone(),
@@ -128,7 +128,7 @@ impl Publisher {
                 .and_then(|live| Some(live.uid()).filter(|uid| !uid.is_empty()).map(str::to_owned)),
         });
         let before = self.known.lock().get(instance).map(|known| Arc::clone(&known.judged));
-        let mut known = Known {
+        let mut known = PublishedTree {
             cluster: Arc::clone(cluster),
             namespace: compared.namespace.to_owned(),
             project: Arc::clone(compared.project),
@@ -206,8 +206,8 @@ impl Publisher {
     }
 
     /// Asks for a comparison when the status says something else than the tree.
-    fn follow(&self, instance: &str, known: &mut Known) {
-        let Known { own, summary, said, .. } = known;
+    fn follow(&self, instance: &str, known: &mut PublishedTree) {
+        let PublishedTree { own, summary, said, .. } = known;
         let is_said = summary == said || with_below(own, summary) == with_below(own, said);
         if !is_said {
             // The receiver is closed only when the controller has stopped.
@@ -266,8 +266,8 @@ impl Publisher {
 
     /// The objects of a namespace that no Application manages, if the project looks for them
     /// (CA-311).
-    fn orphans(&self, known: &Known) -> Vec<Arc<Member>> {
-        let Known { cluster, project, namespace, roots, .. } = known;
+    fn orphans(&self, known: &PublishedTree) -> Vec<Arc<GraphMember>> {
+        let PublishedTree { cluster, project, namespace, roots, .. } = known;
         let (Some(orphans), Some(graph)) = (Orphans::of(project), cluster.graph()) else {
             return Vec::new();
         };
@@ -280,7 +280,7 @@ impl Publisher {
         all.collect()
     }
 
-    fn tree_values(&self, instance: &str, known: &mut Known) -> Values {
+    fn tree_values(&self, instance: &str, known: &mut PublishedTree) -> Values {
         let tree = self.tree(instance, known);
         known.summary = Arc::new(tree.summary());
         self.follow(instance, known);
@@ -298,8 +298,8 @@ impl Publisher {
         values
     }
 
-    fn members(&self, known: &Known) -> Members {
-        let Known { cluster, roots, project, .. } = known;
+    fn members(&self, known: &PublishedTree) -> Members {
+        let PublishedTree { cluster, roots, project, .. } = known;
         let Some(graph) = cluster.graph() else { return Default::default() };
         let permits = |key: &ResourceKey| permits_kind_of_key(project, key);
         let uids = roots.iter().filter_map(|root| root.uid.as_deref());
@@ -309,7 +309,7 @@ impl Publisher {
         Members { nodes, orphans: entries(&orphans) }
     }
 
-    fn tree(&self, instance: &str, known: &mut Known) -> ResourceTree {
+    fn tree(&self, instance: &str, known: &mut PublishedTree) -> ResourceTree {
         let cluster = Arc::clone(&known.cluster);
         let Some(graph) = cluster.graph() else { return Default::default() };
         let Members { mut nodes, mut orphans } = self.members(known);
@@ -365,7 +365,7 @@ struct Members {
 
 /// Whether the script of an object was not run for its version. Resources are judged by their
 /// comparison.
-fn is_unjudged(entry: &TreeEntry, known: &Known) -> bool {
+fn is_unjudged(entry: &TreeEntry, known: &PublishedTree) -> bool {
     let node = &entry.node;
     let is_judged =
         known.judged.get(&node.uid).is_some_and(|judged| judged.version == node.resource_version);
@@ -387,7 +387,7 @@ impl Find for InGraph<'_> {
 }
 
 /// The excerpts as they were made here.
-fn entries(members: &[Arc<Member>]) -> Vec<TreeEntry> {
+fn entries(members: &[Arc<GraphMember>]) -> Vec<TreeEntry> {
     members.iter().filter_map(|member| serde_json::from_slice(member.content()).ok()).collect()
 }
 

@@ -1,17 +1,16 @@
 //! Settings of Argo CD's ApplicationSet controller that have no meaning here (AS-501), and such
-//! flags of its application controller; the variables and keys of the latter are in `unused.rs`.
+//! flags of its application controller; all are rows of `unused.txt`.
 //!
 //! They are accepted, so that a workload of Argo CD starts with its arguments unchanged, and each
 //! one that is set is named once in the log, with the reason.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::reader::Reader;
-use super::unused::{
-    HEAL_COOLDOWN, HYDRATOR, METRICS_CACHE, ONE_PROCESS, QUEUE, REPO_SERVER, TRACES,
-};
+use super::unused;
 
 /// The values that the command line gives to these settings, by flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,74 +26,18 @@ struct Accepted {
     why: &'static str,
 }
 
-const fn text(
-    flag: &'static str,
-    variable: &'static str,
-    key: &'static str,
-    why: &'static str,
-) -> Accepted {
-    Accepted { flag, variable, key, is_switch: false, why }
+static ACCEPTED: LazyLock<Vec<Accepted>> = LazyLock::new(|| {
+    let rows = unused::rows("flags").into_iter();
+    rows.flat_map(|row| row.names.into_iter().map(move |names| accept(names, row.why))).collect()
+});
+
+fn accept(names: &'static str, why: &'static str) -> Accepted {
+    let mut names = names.split(' ').map(|name| if name == "-" { "" } else { name });
+    let mut next = || names.next().unwrap_or_default();
+    let (flag, variable, key) = (next(), next(), next());
+    let switch = flag.strip_suffix('?');
+    Accepted { flag: switch.unwrap_or(flag), variable, key, is_switch: switch.is_some(), why }
 }
-
-/// One that only the command line gives.
-const fn flag(flag: &'static str, why: &'static str) -> Accepted {
-    text(flag, "", "", why)
-}
-
-const fn switch(
-    flag: &'static str,
-    variable: &'static str,
-    key: &'static str,
-    why: &'static str,
-) -> Accepted {
-    Accepted { flag, variable, key, is_switch: true, why }
-}
-
-const CLIENT: &str = "requests to the API server are limited by the number of parallel reconciles and \
-                      writes";
-const CONNECTION: &str = "connections to the API server have fixed time limits";
-
-#[rustfmt::skip]
-static ACCEPTED: [Accepted; 38] = [
-    text("argocd-repo-server", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo.server", REPO_SERVER),
-    switch("repo-server-plaintext", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_PLAINTEXT", "applicationsetcontroller.repo.server.plaintext", REPO_SERVER),
-    switch("repo-server-strict-tls", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_STRICT_TLS", "applicationsetcontroller.repo.server.strict.tls", REPO_SERVER),
-    text("repo-server-ca-cert-path", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_CA_CERT_PATH", "applicationsetcontroller.repo.server.ca.cert.path", REPO_SERVER),
-    text("repo-server-client-cert-path", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_CLIENT_CERT_PATH", "applicationsetcontroller.repo.server.client.cert.path", REPO_SERVER),
-    text("repo-server-client-cert-key-path", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_CLIENT_CERT_KEY_PATH", "applicationsetcontroller.repo.server.client.cert.key.path", REPO_SERVER),
-    text("repo-server-timeout-seconds", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_TIMEOUT_SECONDS", "applicationsetcontroller.repo.server.timeout.seconds", REPO_SERVER),
-    switch("enable-github-api-metrics", "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_GITHUB_API_METRICS", "applicationsetcontroller.enable.github.api.metrics", "requests to the API of GitHub have no metrics of their own"),
-    text("cache-sync-period", "ARGOCD_APPLICATIONSET_CONTROLLER_CACHE_SYNC_PERIOD", "", "a resync of unchanged objects starts no reconcile, in Argo CD neither"),
-    text("", "ARGOCD_LOG_FORMAT_TIMESTAMP", "log.format.timestamp", "times in the log are in the format of RFC 3339"),
-    switch("", "", "applicationsetcontroller.profile.enabled", "there are no profiles of the Go runtime"),
-    switch("", "", "applicationsetcontroller.grpc.enable.txt.service.config", REPO_SERVER),
-    text("", "ARGOCD_K8S_CLIENT_QPS", "applicationsetcontroller.k8s.client.qps", CLIENT),
-    text("", "ARGOCD_K8S_CLIENT_BURST", "applicationsetcontroller.k8s.client.burst", CLIENT),
-    text("", "ARGOCD_K8S_CLIENT_MAX_IDLE_CONNECTIONS", "applicationsetcontroller.k8s.client.max.idle.connections", CLIENT),
-    text("", "ARGOCD_K8S_TCP_TIMEOUT", "applicationsetcontroller.k8s.tcp.timeout", CONNECTION),
-    text("", "ARGOCD_K8S_TCP_KEEPALIVE", "applicationsetcontroller.k8s.tcp.keepalive", CONNECTION),
-    text("", "ARGOCD_K8S_TLS_HANDSHAKE_TIMEOUT", "applicationsetcontroller.k8s.tls.handshake.timeout", CONNECTION),
-    text("", "ARGOCD_K8S_TCP_IDLE_TIMEOUT", "applicationsetcontroller.k8s.tcp.idle.timeout", CONNECTION),
-    flag("repo-server", REPO_SERVER),
-    flag("operation-processors", "operations and comparisons share --status-processors"),
-    flag("sharding-method", ONE_PROCESS),
-    switch("dynamic-cluster-distribution-enabled", "", "", ONE_PROCESS),
-    flag("wq-bucket-size", QUEUE),
-    flag("wq-bucket-qps", QUEUE),
-    flag("wq-cooldown-ns", QUEUE),
-    flag("wq-basedelay-ns", QUEUE),
-    flag("wq-maxdelay-ns", QUEUE),
-    flag("wq-backoff-factor", QUEUE),
-    flag("otlp-address", TRACES),
-    switch("otlp-insecure", "", "", TRACES),
-    flag("otlp-headers", TRACES),
-    flag("otlp-attrs", TRACES),
-    flag("metrics-cache-expiration", METRICS_CACHE),
-    flag("self-heal-backoff-cooldown-seconds", HEAL_COOLDOWN),
-    flag("commit-server", HYDRATOR),
-    switch("hydrator-enabled", "", "", HYDRATOR),
-    flag("gloglevel", "the level of the log is that of --loglevel"),
-];
 
 impl clap::Args for AcceptedFlags {
     fn augment_args(command: Command) -> Command {

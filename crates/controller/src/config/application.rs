@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::guards::{self, INSTANCE_LABEL};
-use super::reader::{Error, Reader, pause, switch};
+use super::reader::{ENGINE_PREFIX, Error, Names, Reader, pause, switch};
 use super::redis::{self, RedisFlags};
 use crate::settings::{ApplicationSettings, Namespaces};
 use wavegate_api::glob::Glob;
@@ -278,69 +278,48 @@ pub(super) fn read(
     Ok(settings)
 }
 
-/// The name of a setting of the controller itself, in the environment.
-fn engine(name: &str) -> String {
-    format!("ARGOCD_APPLICATION_CONTROLLER_{name}")
+/// Names of a setting of the controller itself that differ.
+fn engine(variable: &str, key: &str) -> Names {
+    (&*format!("{ENGINE_PREFIX}{variable}"), key).into()
 }
 
 /// Whole seconds. What is set is read into the setting.
 fn seconds(
     read: &mut Reader<'_>,
     flag: Option<u32>,
-    (variable, key): (&str, &str),
+    names: impl Into<Names>,
     into: &mut SignedDuration,
 ) {
     let default = u32::try_from(into.as_secs()).unwrap_or(u32::MAX);
-    let found = read.pick_in_full(flag, (variable, key), |text| text.parse().ok(), default);
+    let found = read.pick_in_full(flag, names, |text| text.parse().ok(), default);
     *into = SignedDuration::from_secs(found.into());
 }
 
 fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
-    let mut whole = |flag, names, into: &mut Duration| {
+    let mut whole = |flag, names: Names, into: &mut Duration| {
         let mut found = SignedDuration::try_from(*into).unwrap_or_default();
         seconds(read, flag, names, &mut found);
         *into = Duration::try_from(found).unwrap_or_default();
     };
-    whole(
-        flags.sync_wave_delay,
-        ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds"),
-        &mut settings.wave_delay,
-    );
-    whole(
-        flags.repo_error_grace_period_seconds,
-        ("ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS", "controller.repo.error.grace.period.seconds"),
-        &mut settings.repo_error_grace,
-    );
-    whole(
-        flags.definition_timeout,
-        (&engine("DEFINITION_TIMEOUT"), "controller.definition.timeout.seconds"),
-        &mut settings.definition_timeout,
-    );
-    let mut timeout = SignedDuration::ZERO;
-    seconds(
-        read,
-        flags.sync_timeout,
-        (&engine("SYNC_TIMEOUT"), "controller.sync.timeout.seconds"),
-        &mut timeout,
-    );
-    settings.sync.sync_timeout = Some(timeout).filter(|timeout| timeout.is_positive());
-    let mut limit = |flag, name, key, into: &mut Option<SignedDuration>| {
+    let names = ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds").into();
+    whole(flags.sync_wave_delay, names, &mut settings.wave_delay);
+    let names =
+        ("ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS", "controller.repo.error.grace.period.seconds");
+    whole(flags.repo_error_grace_period_seconds, names.into(), &mut settings.repo_error_grace);
+    let names = engine("DEFINITION_TIMEOUT", "controller.definition.timeout.seconds");
+    whole(flags.definition_timeout, names, &mut settings.definition_timeout);
+    let mut limit = |flag, names: Names, into: &mut Option<SignedDuration>| {
         let mut found = SignedDuration::ZERO;
-        seconds(read, flag, (&engine(name), key), &mut found);
+        seconds(read, flag, names, &mut found);
         *into = Some(found).filter(|limit| limit.is_positive());
     };
-    limit(
-        flags.hook_timeout,
-        "HOOK_TIMEOUT",
-        "controller.hook.timeout.seconds",
-        &mut settings.sync.hook_timeout,
-    );
-    limit(
-        flags.wave_timeout,
-        "WAVE_TIMEOUT",
-        "controller.wave.timeout.seconds",
-        &mut settings.sync.wave_timeout,
-    );
+    let sync = &mut settings.sync;
+    let names = engine("SYNC_TIMEOUT", "controller.sync.timeout.seconds");
+    limit(flags.sync_timeout, names, &mut sync.sync_timeout);
+    let names = engine("HOOK_TIMEOUT", "controller.hook.timeout.seconds");
+    limit(flags.hook_timeout, names, &mut sync.hook_timeout);
+    let names = engine("WAVE_TIMEOUT", "controller.wave.timeout.seconds");
+    limit(flags.wave_timeout, names, &mut sync.wave_timeout);
 
     settings.jq_timeout = read.pick_in_full(
         flags.ignore_normalizer_jq_execution_timeout_seconds,
@@ -376,30 +355,16 @@ fn jq_time(text: &str) -> Result<Duration, String> {
 }
 
 fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHeal) {
-    let mut pause = |flag, name, key, into: &mut SignedDuration| {
-        seconds(read, flag, (&engine(name), key), into);
-    };
-    pause(
-        flags.self_heal_timeout_seconds,
-        "SELF_HEAL_TIMEOUT_SECONDS",
-        "controller.self.heal.timeout.seconds",
-        &mut heal.fixed,
-    );
-    pause(
-        flags.self_heal_backoff_timeout_seconds,
-        "SELF_HEAL_BACKOFF_TIMEOUT_SECONDS",
-        "controller.self.heal.backoff.timeout.seconds",
-        &mut heal.initial,
-    );
-    pause(
-        flags.self_heal_backoff_cap_seconds,
-        "SELF_HEAL_BACKOFF_CAP_SECONDS",
-        "controller.self.heal.backoff.cap.seconds",
-        &mut heal.cap,
-    );
+    let mut pause = |flag, key: &str, into: &mut SignedDuration| seconds(read, flag, key, into);
+    let SelfHeal { fixed, initial, cap, .. } = heal;
+    pause(flags.self_heal_timeout_seconds, "controller.self.heal.timeout.seconds", fixed);
+    let key = "controller.self.heal.backoff.timeout.seconds";
+    pause(flags.self_heal_backoff_timeout_seconds, key, initial);
+    let key = "controller.self.heal.backoff.cap.seconds";
+    pause(flags.self_heal_backoff_cap_seconds, key, cap);
     heal.factor = read.pick_in_full(
         flags.self_heal_backoff_factor,
-        (&engine("SELF_HEAL_BACKOFF_FACTOR"), "controller.self.heal.backoff.factor"),
+        "controller.self.heal.backoff.factor",
         |text| text.parse().ok(),
         heal.factor,
     );
@@ -414,13 +379,13 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
     );
     settings.parallel = read.pick_in_full(
         flags.status_processors.map(usize::from),
-        (&engine("STATUS_PROCESSORS"), "controller.status.processors"),
+        "controller.status.processors",
         |text| text.parse().ok().filter(|count| *count > 0),
         settings.parallel,
     );
     let limit = read.pick_in_full(
         flags.kubectl_parallelism_limit,
-        (&engine("KUBECTL_PARALLELISM_LIMIT"), "controller.kubectl.parallelism.limit"),
+        "controller.kubectl.parallelism.limit",
         |text| text.parse().ok(),
         i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX),
     );
@@ -428,7 +393,7 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
     let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
     settings.parallel_applies = limit.unwrap_or(UNLIMITED);
 
-    let mut bytes = |flag: Option<u64>, names: (&str, &str), into: &mut u64| {
+    let mut bytes = |flag: Option<u64>, names: Names, into: &mut u64| {
         *into = read.pick_in_full(flag, names, |text| size(text).ok(), *into);
     };
     bytes(
@@ -436,24 +401,19 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
         (
             "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
             "reposerver.max.combined.directory.manifests.size",
-        ),
+        )
+            .into(),
         &mut settings.render.max_bytes,
     );
-    bytes(
-        flags.manifest_memory,
-        (&engine("MANIFEST_MEMORY"), "controller.manifest.memory"),
-        &mut settings.manifest_memory,
-    );
-    bytes(
-        flags.kept_manifest_memory,
-        (&engine("KEPT_MANIFEST_MEMORY"), "controller.kept.manifest.memory"),
-        &mut settings.kept_manifest_memory,
-    );
+    let key = "controller.manifest.memory";
+    bytes(flags.manifest_memory, key.into(), &mut settings.manifest_memory);
+    let key = "controller.kept.manifest.memory";
+    bytes(flags.kept_manifest_memory, key.into(), &mut settings.kept_manifest_memory);
     plugins(read, flags, &mut settings.render.programs.plugins);
     artifacts(read, &mut settings.artifacts);
     settings.render.programs.confinement = read.pick_in_full(
         flags.confinement,
-        (&engine("CONFINEMENT"), "controller.confinement"),
+        "controller.confinement",
         Confinement::named,
         settings.render.programs.confinement,
     );
@@ -542,89 +502,52 @@ fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
 }
 
 fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
-    let mut switch = |flag, name, key, into: &mut bool| {
-        *into = read.flag_in_full(flag, (&engine(name), key), *into);
+    let mut switch = |flag, names: Names, into: &mut bool| {
+        *into = read.flag_in_full(flag, names, *into);
     };
+    let programs = &mut settings.render.programs;
     switch(
         flags.kustomize_remote,
-        "KUSTOMIZE_REMOTE",
-        "controller.kustomize.remote",
-        &mut settings.render.programs.kustomize_remote,
+        "controller.kustomize.remote".into(),
+        &mut programs.kustomize_remote,
     );
-    switch(
-        flags.generic_health,
-        "GENERIC_HEALTH",
-        "controller.generic.health",
-        &mut settings.checks.generic,
-    );
+    let checks = &mut settings.checks;
+    switch(flags.generic_health, "controller.generic.health".into(), &mut checks.generic);
     switch(
         flags.application_health,
-        "APPLICATION_HEALTH",
-        "controller.application.health",
-        &mut settings.checks.applications,
+        "controller.application.health".into(),
+        &mut checks.applications,
     );
-    switch(
-        flags.persist_resource_health,
-        "PERSIST_RESOURCE_HEALTH",
-        "controller.resource.health.persist",
-        &mut settings.resource_health,
-    );
-    switch(
-        flags.inherit_spec_sync_options,
-        "INHERIT_SPEC_SYNC_OPTIONS",
-        "controller.inherit.spec.sync.options",
-        &mut settings.inherit_sync_options,
-    );
-    switch(
-        flags.wait_for_health,
-        "WAIT_FOR_HEALTH",
-        "controller.wait.for.health",
-        &mut settings.sync.wait_for_health,
-    );
-    switch(
-        flags.sync_fail_counts_as_wave,
-        "SYNC_FAIL_COUNTS_AS_WAVE",
-        "controller.sync.fail.counts.as.wave",
-        &mut settings.sync.sync_fail_counts_as_wave,
-    );
-    switch(
-        flags.sync_fail_on_invalid,
-        "SYNC_FAIL_ON_INVALID",
-        "controller.sync.fail.on.invalid",
-        &mut settings.sync.sync_fail_on_invalid,
-    );
-    switch(
-        flags.clean_delete_hooks,
-        "CLEAN_DELETE_HOOKS",
-        "controller.clean.delete.hooks",
-        &mut settings.clean_delete_hooks,
-    );
-    switch(
-        flags.server_dry_run,
-        "SERVER_DRY_RUN",
-        "controller.server.dry.run",
-        &mut settings.server_dry_run,
-    );
+    let names = engine("PERSIST_RESOURCE_HEALTH", "controller.resource.health.persist");
+    switch(flags.persist_resource_health, names, &mut settings.resource_health);
+    let names = "controller.inherit.spec.sync.options".into();
+    switch(flags.inherit_spec_sync_options, names, &mut settings.inherit_sync_options);
+    let sync = &mut settings.sync;
+    switch(flags.wait_for_health, "controller.wait.for.health".into(), &mut sync.wait_for_health);
+    let names = "controller.sync.fail.counts.as.wave".into();
+    switch(flags.sync_fail_counts_as_wave, names, &mut sync.sync_fail_counts_as_wave);
+    let names = "controller.sync.fail.on.invalid".into();
+    switch(flags.sync_fail_on_invalid, names, &mut sync.sync_fail_on_invalid);
+    let names = "controller.clean.delete.hooks".into();
+    switch(flags.clean_delete_hooks, names, &mut settings.clean_delete_hooks);
+    let names = "controller.server.dry.run".into();
+    switch(flags.server_dry_run, names, &mut settings.server_dry_run);
     let mut compared = SystemSettings::default();
-    switch(
-        flags.server_side_diff,
-        "SERVER_SIDE_DIFF",
-        "controller.diff.server.side",
-        &mut compared.server_side,
-    );
+    let names = engine("SERVER_SIDE_DIFF", "controller.diff.server.side");
+    switch(flags.server_side_diff, names, &mut compared.server_side);
     settings.compared = Arc::new(compared);
     settings.checks.not_generic = read.pick_in_full(
         flags
             .generic_health_exclude
             .clone()
             .map(|all| all.into_iter().filter_map(|kind| kind.0).collect()),
-        (&engine("GENERIC_HEALTH_EXCLUDE"), "controller.generic.health.exclude"),
+        "controller.generic.health.exclude",
         |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
         Vec::new(),
     );
     settings.sync.hook_policy_scope = read.pick_in_full(
         flags.hook_succeeded_scope,
-        (&engine("HOOK_SUCCEEDED_SCOPE"), "controller.hook.succeeded.scope"),
+        "controller.hook.succeeded.scope",
         |text| hook_scope(text).ok(),
         settings.sync.hook_policy_scope,
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::accepted;
 use super::reader::Reader;
-use super::unused::{REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS};
+use super::unused::{REPORTED_SETTINGS, SETTINGS};
 use wavegate_api::unknown::{hint, nearest};
 
 /// At most so many unknown keys are named, since a ConfigMap may hold many thousands.
@@ -82,7 +82,7 @@ const OF_OTHERS: &[&str] = &[
 
 /// A line for each key that is set and does not exist, after everything was read.
 pub(super) fn unknown(read: &Reader<'_>) -> Vec<String> {
-    let unused = SETTINGS.iter().chain(REFUSED_SETTINGS).chain(REPORTED_SETTINGS);
+    let unused = SETTINGS.iter().chain(REPORTED_SETTINGS.iter());
     let mut known: BTreeSet<&str> = read.asked.iter().map(String::as_str).collect();
     known.extend(unused.flat_map(|one| one.names.iter().copied()));
     known.extend(accepted().map(|(name, _)| name));

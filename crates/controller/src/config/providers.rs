@@ -41,21 +41,13 @@ pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), Error> {
 
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
-    let enabled = read.flag(
-        flags.enable_scm_providers,
-        ("ENABLE_SCM_PROVIDERS", "enable.scm.providers"),
-        true,
-    );
-    let allowed = read.list(
-        flags.allowed_scm_providers.clone(),
-        ("ALLOWED_SCM_PROVIDERS", "allowed.scm.providers"),
-    );
-    let root_ca =
-        read.text(flags.scm_root_ca_path.clone(), ("SCM_ROOT_CA_PATH", "scm.root.ca.path"), "");
+    let enabled = read.flag(flags.enable_scm_providers, "enable.scm.providers", true);
+    let allowed = read.list(flags.allowed_scm_providers.clone(), "allowed.scm.providers");
+    let root_ca = read.text(flags.scm_root_ca_path.clone(), "scm.root.ca.path", "");
     let default = ProviderSettings::default();
     let query_timeout = read.pick(
         flags.scm_query_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
-        ("SCM_QUERY_TIMEOUT_SECONDS", "scm.query.timeout.seconds"),
+        "scm.query.timeout.seconds",
         |text| {
             let seconds = text.parse().ok().filter(|seconds| QUERY_SECONDS.contains(seconds))?;
             u64::try_from(seconds).ok().map(Duration::from_secs)

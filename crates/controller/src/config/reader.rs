@@ -8,6 +8,8 @@ use jiff::SignedDuration;
 
 /// Before most names in the environment.
 pub(super) const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
+/// Before the names of Argo CD's application controller in the environment.
+pub(super) const ENGINE_PREFIX: &str = "ARGOCD_APPLICATION_CONTROLLER_";
 /// Before most keys of the ConfigMap.
 const KEY_PREFIX: &str = "applicationsetcontroller.";
 
@@ -35,6 +37,30 @@ pub enum Error {
     Redis(String),
 }
 
+/// The variable and the key of a setting; an empty one does not exist.
+pub(super) struct Names {
+    variable: String,
+    key: String,
+}
+
+impl From<(&str, &str)> for Names {
+    fn from((variable, key): (&str, &str)) -> Self {
+        Self { variable: variable.to_owned(), key: key.to_owned() }
+    }
+}
+
+impl From<&str> for Names {
+    /// Of a key whose variable is spelled like it.
+    fn from(key: &str) -> Self {
+        let (prefix, name) = match key.strip_prefix("controller.") {
+            Some(name) => (ENGINE_PREFIX, name),
+            None => ("", key),
+        };
+        let variable = format!("{prefix}{}", name.to_ascii_uppercase().replace('.', "_"));
+        Self { variable, key: key.to_owned() }
+    }
+}
+
 /// Reads one setting from wherever it is set.
 pub(super) struct Reader<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
@@ -51,30 +77,32 @@ impl Reader<'_> {
     pub fn pick<T>(
         &mut self,
         flag: Option<T>,
-        (variable, key): (&str, &str),
+        names: impl Into<Names>,
         parse: impl Fn(&str) -> Option<T>,
         default: T,
     ) -> T {
+        let Names { variable, key } = names.into();
         let (variable, key) = (format!("{PREFIX}{variable}"), format!("{KEY_PREFIX}{key}"));
-        self.pick_in_full(flag, (&variable, &key), parse, default)
+        self.pick_in_full(flag, (&*variable, &*key), parse, default)
     }
 
     /// The same for names in full; an empty one is not looked up.
     pub fn pick_in_full<T>(
         &mut self,
         flag: Option<T>,
-        (variable, key): (&str, &str),
+        names: impl Into<Names>,
         parse: impl Fn(&str) -> Option<T>,
         default: T,
     ) -> T {
-        self.asked.insert(key.to_owned());
+        let Names { variable, key } = names.into();
+        self.asked.insert(key.clone());
         if let Some(flag) = flag {
             return flag;
         }
-        let set = Some(variable).filter(|name| !name.is_empty()).and_then(self.environment);
+        let set = Some(&*variable).filter(|name| !name.is_empty()).and_then(self.environment);
         let found = match set {
             Some(text) => Some((variable, text)),
-            None => self.config_map.get(key).map(|text| (key, text.clone())),
+            None => self.config_map.get(&key).map(|text| (key, text.clone())),
         };
         let Some((place, text)) = found.filter(|(_, text)| !text.is_empty()) else {
             return default;
@@ -86,15 +114,20 @@ impl Reader<'_> {
         })
     }
 
-    pub fn flag(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
+    pub fn flag(&mut self, flag: Option<bool>, names: impl Into<Names>, default: bool) -> bool {
         self.pick(flag, names, yes_or_no, default)
     }
 
-    pub fn flag_in_full(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
+    pub fn flag_in_full(
+        &mut self,
+        flag: Option<bool>,
+        names: impl Into<Names>,
+        default: bool,
+    ) -> bool {
         self.pick_in_full(flag, names, yes_or_no, default)
     }
 
-    pub fn text(&mut self, flag: Option<String>, names: (&str, &str), default: &str) -> String {
+    pub fn text(&mut self, flag: Option<String>, names: impl Into<Names>, default: &str) -> String {
         self.pick(flag, names, |text| Some(text.to_owned()), default.to_owned())
     }
 
@@ -102,17 +135,21 @@ impl Reader<'_> {
     pub fn address(
         &mut self,
         flag: Option<String>,
-        names: (&str, &str),
+        names: impl Into<Names>,
         default: &str,
     ) -> Option<String> {
         Some(self.text(flag, names, default)).filter(|addr| !addr.is_empty() && addr != "0")
     }
 
-    pub fn list(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
+    pub fn list(&mut self, flag: Option<Vec<String>>, names: impl Into<Names>) -> Vec<String> {
         items(&self.pick(flag, names, split, Vec::new()))
     }
 
-    pub fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
+    pub fn list_in_full(
+        &mut self,
+        flag: Option<Vec<String>>,
+        names: impl Into<Names>,
+    ) -> Vec<String> {
         items(&self.pick_in_full(flag, names, split, Vec::new()))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::reader::{Error, Reader, pause, switch};
+use super::reader::{Error, Names, Reader, pause, switch};
 use wavegate_application::argocd_cache::{
     Credentials, Labels, ReaderSettings, RedisSettings, RedisTls,
 };
@@ -59,6 +59,15 @@ pub struct RedisFlags {
     pub default_cache_expiration: Option<Duration>,
 }
 
+fn text(
+    read: &mut Reader<'_>,
+    flag: Option<String>,
+    names: impl Into<Names>,
+    default: String,
+) -> String {
+    read.pick_in_full(flag, names, |text| Some(text.to_owned()), default)
+}
+
 /// Reads the settings of Redis.
 ///
 /// # Errors
@@ -66,15 +75,11 @@ pub struct RedisFlags {
 /// A file that cannot be read, or an unknown compression.
 pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSettings, Error> {
     let default = RedisSettings::default();
-    let text = |read: &mut Reader<'_>, flag, names, default: String| {
-        read.pick_in_full(flag, names, |text| Some(text.to_owned()), default)
-    };
     let tls = match flags.redis_use_tls {
         Some(true) => Some(tls(&flags)?),
         Some(false) | None => None,
     };
-    let compression =
-        text(read, flags.redis_compress, ("REDIS_COMPRESSION", "redis.compression"), "gzip".into());
+    let compression = text(read, flags.redis_compress, "redis.compression", "gzip".into());
     let is_gzip = match compression.as_str() {
         "gzip" => true,
         "none" => false,
@@ -104,19 +109,18 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         (true, true) => Duration::from_secs(3600),
     };
     Ok(RedisSettings {
-        server: text(read, flags.redis, ("REDIS_SERVER", "redis.server"), default.server),
+        server: text(read, flags.redis, "redis.server", default.server),
         database: read.pick_in_full(
             flags.redisdb,
             ("REDISDB", "redis.db"),
             |text| text.parse().ok(),
             default.database,
         ),
-        sentinels: read
-            .list_in_full(flags.sentinel, ("REDIS_SENTINEL_HOSTS", "redis.sentinel.hosts")),
+        sentinels: read.list_in_full(flags.sentinel, "redis.sentinel.hosts"),
         sentinel_master: text(
             read,
             flags.sentinelmaster,
-            ("REDIS_SENTINEL_MASTER", "redis.sentinel.master"),
+            "redis.sentinel.master",
             default.sentinel_master,
         ),
         credentials,

@@ -33,7 +33,7 @@ pub(super) type Sees = Option<Arc<Vec<Vec<String>>>>;
 
 /// What is remembered, within limits.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownResults {
     /// Whether texts are expressions.
     checked: HashMap<String, Result<Sees, String>>,
     /// Answers: the newer half, and the older one.
@@ -44,7 +44,7 @@ pub(super) struct Known {
     exceeding: HashMap<(String, String), (String, Instant)>,
 }
 
-impl Known {
+impl KnownResults {
     /// Whether a text is an expression, and what it sees; `None` if it was not checked.
     pub(super) fn checked(&self, text: &str) -> Option<&Result<Sees, String>> {
         self.checked.get(text)

@@ -817,7 +817,7 @@ fn all_answers_of_a_comparison_are_bounded() {
 /// A fleet of ten thousand objects is remembered, and the memory of all answers is bounded.
 #[test]
 fn remembered_answers_are_bounded_by_their_size() {
-    let mut known = Known::default();
+    let mut known = KnownResults::default();
     let found: Found = Ok(vec![vec![json!("a"); 9]]);
     for number in 0..10_000 {
         known.remember((1, number), &found);

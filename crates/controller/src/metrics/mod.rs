@@ -33,9 +33,9 @@ use super::runtime::QueueStats;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::view::ApplicationSpecView;
 use wavegate_api::{ApplicationDestination, ObjectKey, Raw, read_leniently};
-use wavegate_cluster::act::meter::{Meter, Report};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::act::redis::RedisMetrics;
+use wavegate_cluster::act::sync::meter::{Meter, RequestReport};
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::counted;
@@ -153,7 +153,7 @@ impl Metrics {
         project: &'a str,
         server: &'a str,
     ) -> Meter<'a> {
-        let report: &dyn Report = &self.kept.operations;
+        let report: &dyn RequestReport = &self.kept.operations;
         Meter::new(report, (application, project), server)
     }
 

@@ -10,7 +10,7 @@ use super::encode::{counters, gauges, value};
 use super::kept::Kept;
 use super::labels::{Labels, of};
 use wavegate_api::ObjectKey;
-use wavegate_cluster::act::notify::{Counts, Failure};
+use wavegate_cluster::act::notify::{DeliveryFailure, NotificationCounts};
 
 impl Kept {
     pub(super) fn encode_notifications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -23,7 +23,7 @@ impl Kept {
         gauges(encoder, ("wavegate_notifications_waiting", help), waiting)?;
         let sent = all.iter().map(|(policy, index, counts)| (of_sink(policy, *index), counts.sent));
         counters(encoder, ("wavegate_notifications_sent", "Delivered notifications"), sent)?;
-        let by_reason = |of: fn(&Counts) -> &BTreeMap<Failure, u64>| {
+        let by_reason = |of: fn(&NotificationCounts) -> &BTreeMap<DeliveryFailure, u64>| {
             all.iter().flat_map(move |(policy, index, counts)| {
                 of(counts).iter().map(move |(why, count)| {
                     let [namespace, name, sink] = of_sink(policy, *index);

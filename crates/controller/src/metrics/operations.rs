@@ -17,7 +17,7 @@ use super::labels::{Labels, of};
 use wavegate_api::view::OperationStateView;
 use wavegate_api::{ObjectKey, read_leniently};
 use wavegate_application::access;
-use wavegate_cluster::act::meter::{Report, SentRequest};
+use wavegate_cluster::act::sync::meter::{RequestReport, SentRequest};
 
 /// The series of requests of one Application; later ones are counted without their namespace.
 const SERIES: usize = 2_000;
@@ -123,7 +123,7 @@ struct StatusOfOperation {
     operation_state: OperationStateView,
 }
 
-impl Report for Operations {
+impl RequestReport for Operations {
     fn sent(&self, request: &SentRequest<'_>) {
         let mut labels = RequestLabels {
             project: request.project.to_owned(),

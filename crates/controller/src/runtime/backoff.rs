@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wavegate_api::ObjectKey;
-use wavegate_cluster::act::retry::jitter;
+use wavegate_cluster::act::sync::retry::jitter;
 
 /// The pause after the first failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(200);

@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
-use super::failure::{Failed, Failure};
+use super::failure::{DeliveryFailure, Failed};
 use super::message::Message;
 use super::reply;
 use crate::watch::connection::AGENT;
@@ -92,7 +92,7 @@ impl Connector {
         namespace: &str,
         sink: &Sink,
     ) -> Result<Ready, Failed> {
-        let unusable = |text: String| Failed::new(Failure::Sink, text);
+        let unusable = |text: String| Failed::new(DeliveryFailure::Sink, text);
         let secret = sink.secret_ref.as_ref().map(|secret| secret.name.as_str());
         let credentials = match secret {
             None => Credentials::default(),
@@ -119,7 +119,7 @@ impl Connector {
         let attempt = self.attempt(ready, message);
         tokio::time::timeout(ANSWER_WITHIN, attempt).await.unwrap_or_else(|_| {
             let text = format!("it does not answer within {} s", ANSWER_WITHIN.as_secs());
-            Err(Failed::new(Failure::Timeout, text))
+            Err(Failed::new(DeliveryFailure::Timeout, text))
         })
     }
 
@@ -128,7 +128,7 @@ impl Connector {
         let unreachable = |error: &dyn std::error::Error| {
             let error = error.to_string();
             Failed::new(
-                Failure::Connection,
+                DeliveryFailure::Connection,
                 format!("{} cannot be reached: {error}", target.shown()),
             )
         };
@@ -169,7 +169,7 @@ impl Connector {
                 let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
                 let unknown = |error: io::Error| {
                     let text = format!("{}: {error}", target.host);
-                    Failed::new(Failure::Connection, text)
+                    Failed::new(DeliveryFailure::Connection, text)
                 };
                 found.map_err(unknown)?.collect()
             }
@@ -193,7 +193,7 @@ impl Connector {
             None => Ok(()),
             Some(refusal) => {
                 let text = format!("url: {}: {refusal}", target.shown());
-                Err(Failed::new(Failure::Address, text))
+                Err(Failed::new(DeliveryFailure::Address, text))
             }
         }
     }
@@ -227,7 +227,8 @@ async fn read(
     namespace: &str,
     name: &str,
 ) -> Result<std::collections::BTreeMap<String, Vec<u8>>, Failed> {
-    let unusable = |text: String| Failed::new(Failure::Sink, format!("Secret {name}: {text}"));
+    let unusable =
+        |text: String| Failed::new(DeliveryFailure::Sink, format!("Secret {name}: {text}"));
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     match tokio::time::timeout(SECRET_WITHIN, api.get(name)).await {
         Ok(Ok(secret)) => {
@@ -237,10 +238,10 @@ async fn read(
         Ok(Err(error)) if has_code(&error, 404) => Err(unusable("does not exist".to_owned())),
         Ok(Err(error)) if has_code(&error, 403) => Err(unusable(reason(&error))),
         // It may pass, and says nothing about the policy.
-        Ok(Err(error)) => Err(Failed::new(Failure::Connection, reason(&error))),
+        Ok(Err(error)) => Err(Failed::new(DeliveryFailure::Connection, reason(&error))),
         Err(_) => {
             let text = "the API server does not answer".to_owned();
-            Err(Failed::new(Failure::Connection, text))
+            Err(Failed::new(DeliveryFailure::Connection, text))
         }
     }
 }
@@ -250,9 +251,10 @@ async fn exchange<S>(stream: S, ready: &Ready, message: &Message) -> Result<(), 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| Failed::new(Failure::Connection, chain(&error));
-    let request = request(ready, message)
-        .map_err(|_| Failed::new(Failure::Sink, "url: its path cannot be sent".to_owned()))?;
+    let broken = |error: hyper::Error| Failed::new(DeliveryFailure::Connection, chain(&error));
+    let request = request(ready, message).map_err(|_| {
+        Failed::new(DeliveryFailure::Sink, "url: its path cannot be sent".to_owned())
+    })?;
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD)
         .handshake(TokioIo::new(stream))

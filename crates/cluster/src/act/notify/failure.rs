@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Why an attempt or a message failed: a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
+pub enum DeliveryFailure {
     /// The sink or its Secret cannot be used.
     Sink,
     /// Its address is refused.
@@ -23,7 +23,7 @@ pub enum Failure {
     Dropped,
 }
 
-impl Failure {
+impl DeliveryFailure {
     /// The label.
     pub const fn label(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Failure {
 /// A failed attempt.
 #[derive(Debug)]
 pub(super) struct Failed {
-    pub why: Failure,
+    pub why: DeliveryFailure,
     /// Without what may be a credential.
     pub text: String,
     /// The pause that the sink asks for.
@@ -50,12 +50,12 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    pub fn new(why: Failure, text: String) -> Self {
+    pub fn new(why: DeliveryFailure, text: String) -> Self {
         Self { why, text, not_before: Duration::ZERO }
     }
 
     /// Whether something is wrong with the policy or its Secret, and not with the receiver.
     pub fn is_problem(&self) -> bool {
-        matches!(self.why, Failure::Sink | Failure::Address)
+        matches!(self.why, DeliveryFailure::Sink | DeliveryFailure::Address)
     }
 }

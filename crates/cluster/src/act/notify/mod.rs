@@ -39,8 +39,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::connect::Connector;
-pub use self::failure::Failure;
-pub use self::queue::Counts;
+pub use self::failure::DeliveryFailure;
+pub use self::queue::NotificationCounts;
 use self::queue::SinkKey;
 pub use self::shared::Problems;
 use self::shared::Shared;
@@ -145,7 +145,7 @@ impl Notifier {
     }
 
     /// What has become of messages, by policy and index of the sink, of policies that exist.
-    pub fn counts(&self) -> Vec<(ObjectKey, usize, Counts)> {
+    pub fn counts(&self) -> Vec<(ObjectKey, usize, NotificationCounts)> {
         let all = self.shared.state.lock().counts();
         all.into_iter().filter(|(policy, ..)| self.shared.policies.get(policy).is_some()).collect()
     }

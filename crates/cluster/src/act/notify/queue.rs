@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::Failure;
+use super::failure::DeliveryFailure;
 use super::message::Message;
 use super::progress::Runs;
 use wavegate_api::ObjectKey;
@@ -52,15 +52,15 @@ fn digest(sink: &Sink) -> u64 {
 
 /// What became of the messages of a sink since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NotificationCounts {
     /// How many wait.
     pub waiting: usize,
     /// How many were delivered.
     pub sent: u64,
     /// How many were given up, and why.
-    pub failed: BTreeMap<Failure, u64>,
+    pub failed: BTreeMap<DeliveryFailure, u64>,
     /// How many attempts have failed that were repeated, and why.
-    pub attempts: BTreeMap<Failure, u64>,
+    pub attempts: BTreeMap<DeliveryFailure, u64>,
 }
 
 /// The messages that wait for a sink.
@@ -73,7 +73,7 @@ struct Queue {
 /// What is kept of a sink of an existing policy.
 #[derive(Default)]
 struct Kept {
-    counts: Counts,
+    counts: NotificationCounts,
     /// When the log last said that messages fail.
     said_at: Option<Instant>,
 }
@@ -186,7 +186,7 @@ impl State {
             dropped.extend(surplus.map(|(message, _)| (key.clone(), message)));
         }
         for (key, message) in dropped {
-            self.gave_up(&key, key.index, &message, Failure::Dropped, now);
+            self.gave_up(&key, key.index, &message, DeliveryFailure::Dropped, now);
         }
         true
     }
@@ -214,7 +214,7 @@ impl State {
                 return Some(message);
             }
             self.end(key, &message);
-            self.gave_up(key, key.index, &message, Failure::Expired, now);
+            self.gave_up(key, key.index, &message, DeliveryFailure::Expired, now);
         }
     }
 
@@ -230,11 +230,17 @@ impl State {
     /// A message is refused.
     pub fn refused(&mut self, key: &SinkKey, index: usize, message: &Arc<Message>, now: Instant) {
         self.end(key, message);
-        self.gave_up(key, index, message, Failure::Refused, now);
+        self.gave_up(key, index, message, DeliveryFailure::Refused, now);
     }
 
     /// An attempt has failed that is repeated. Returns whether it is to be said.
-    pub fn failed(&mut self, key: &SinkKey, index: usize, why: Failure, now: Instant) -> bool {
+    pub fn failed(
+        &mut self,
+        key: &SinkKey,
+        index: usize,
+        why: DeliveryFailure,
+        now: Instant,
+    ) -> bool {
         let kept = self.kept.entry((key.policy.clone(), index)).or_default();
         *kept.counts.attempts.entry(why).or_default() += 1;
         is_said(&mut kept.said_at, now)
@@ -256,16 +262,16 @@ impl State {
         let Some(queue) = self.queues.get_mut(key) else { return };
         queue.is_worked_on = false;
         if let Some((message, _)) = queue.waiting.pop_front() {
-            self.gave_up(key, key.index, &message, Failure::Refused, now);
+            self.gave_up(key, key.index, &message, DeliveryFailure::Refused, now);
         }
     }
 
-    pub fn counts(&self) -> Vec<(ObjectKey, usize, Counts)> {
+    pub fn counts(&self) -> Vec<(ObjectKey, usize, NotificationCounts)> {
         let waiting = |policy: &ObjectKey, index: usize| {
             let of = self.queues.iter().filter(|(key, _)| key.policy == *policy);
             of.filter(|(key, _)| key.index == index).map(|(_, queue)| queue.waiting.len()).sum()
         };
-        let mut all: BTreeMap<(ObjectKey, usize), Counts> = BTreeMap::new();
+        let mut all: BTreeMap<(ObjectKey, usize), NotificationCounts> = BTreeMap::new();
         for ((policy, index), kept) in &self.kept {
             all.insert((policy.clone(), *index), kept.counts.clone());
         }
@@ -274,10 +280,11 @@ impl State {
                 all.entry((policy.clone(), index)).or_default();
             }
         }
-        let with_waiting = |((policy, index), mut counts): ((ObjectKey, usize), Counts)| {
-            counts.waiting = waiting(&policy, index);
-            (policy, index, counts)
-        };
+        let with_waiting =
+            |((policy, index), mut counts): ((ObjectKey, usize), NotificationCounts)| {
+                counts.waiting = waiting(&policy, index);
+                (policy, index, counts)
+            };
         all.into_iter().map(with_waiting).collect()
     }
 
@@ -294,13 +301,15 @@ impl State {
         key: &SinkKey,
         index: usize,
         message: &Arc<Message>,
-        why: Failure,
+        why: DeliveryFailure,
         now: Instant,
     ) {
         self.settle(message, now);
         let kept = self.kept.entry((key.policy.clone(), index)).or_default();
         *kept.counts.failed.entry(why).or_default() += 1;
-        if matches!(why, Failure::Dropped | Failure::Expired) && is_said(&mut kept.said_at, now) {
+        if matches!(why, DeliveryFailure::Dropped | DeliveryFailure::Expired)
+            && is_said(&mut kept.said_at, now)
+        {
             tracing::warn!(
                 policy = %key.policy, sink = index, id = message.id, reason = why.label(),
                 "notifications are given up, since the sink takes none"

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::failure::{Failed, Failure};
+use super::failure::{DeliveryFailure, Failed};
 
 /// The longest pause that a sink may ask for.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -27,13 +27,13 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> 
     if is_passing {
         let text = format!("it answers with code {code}");
         let not_before = retry_after(headers, now).unwrap_or_default();
-        return Err(Failed { not_before, ..Failed::new(Failure::Status, text) });
+        return Err(Failed { not_before, ..Failed::new(DeliveryFailure::Status, text) });
     }
     let text = match status.is_redirection() {
         true => format!("it answers with code {code}, and redirects are not followed"),
         false => format!("it refuses the message with code {code}"),
     };
-    Err(Failed::new(Failure::Refused, text))
+    Err(Failed::new(DeliveryFailure::Refused, text))
 }
 
 /// Seconds, or a date.
@@ -60,18 +60,18 @@ mod tests {
             (200, "", None),
             (202, "9", None),
             (204, "", None),
-            (302, "", Some((Failure::Refused, 0))),
-            (307, "5", Some((Failure::Refused, 0))),
-            (400, "", Some((Failure::Refused, 0))),
-            (404, "", Some((Failure::Refused, 0))),
-            (410, "", Some((Failure::Refused, 0))),
-            (408, "", Some((Failure::Status, 0))),
-            (425, "", Some((Failure::Status, 0))),
-            (429, "30", Some((Failure::Status, 30))),
-            (429, "Thu, 01 Jan 2026 00:02:00 GMT", Some((Failure::Status, 120))),
-            (429, "Wed, 31 Dec 2025 00:02:00 GMT", Some((Failure::Status, 0))),
-            (500, "soon", Some((Failure::Status, 0))),
-            (503, "99999999999", Some((Failure::Status, 3600))),
+            (302, "", Some((DeliveryFailure::Refused, 0))),
+            (307, "5", Some((DeliveryFailure::Refused, 0))),
+            (400, "", Some((DeliveryFailure::Refused, 0))),
+            (404, "", Some((DeliveryFailure::Refused, 0))),
+            (410, "", Some((DeliveryFailure::Refused, 0))),
+            (408, "", Some((DeliveryFailure::Status, 0))),
+            (425, "", Some((DeliveryFailure::Status, 0))),
+            (429, "30", Some((DeliveryFailure::Status, 30))),
+            (429, "Thu, 01 Jan 2026 00:02:00 GMT", Some((DeliveryFailure::Status, 120))),
+            (429, "Wed, 31 Dec 2025 00:02:00 GMT", Some((DeliveryFailure::Status, 0))),
+            (500, "soon", Some((DeliveryFailure::Status, 0))),
+            (503, "99999999999", Some((DeliveryFailure::Status, 3600))),
         ];
         for (code, retry_after, want) in cases {
             let mut headers = HeaderMap::new();

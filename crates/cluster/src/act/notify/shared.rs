@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::connect::Connector;
 use super::queue::State;
+use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::{EventRecord, Events};
-use crate::act::rollout_run::{self, Written};
 use crate::watch::control_plane::Cache;
 use crate::watch::failure::reason;
 use wavegate_api::ObjectKey;

@@ -16,8 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::queue::{MAX_WAITING, State};
 use super::*;
+use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::Recorder;
-use crate::act::rollout_run::{self, Written};
 use crate::watch::control_plane::{Kind, Origin};
 use crate::watch::object::{Object, resource};
 use wavegate_api::steering::{POLICY, RolloutRunStatus, Sink};
@@ -56,7 +56,7 @@ fn offer(state: &mut State, sinks: &[SinkRule], status: &RolloutRunStatus, now: 
     state.offer(sinks, Run { key: &key, uid: "u1", set: "shop", status }, now)
 }
 
-fn failed(counts: &Counts, why: Failure) -> u64 {
+fn failed(counts: &NotificationCounts, why: DeliveryFailure) -> u64 {
     counts.failed.get(&why).copied().unwrap_or_default()
 }
 
@@ -78,7 +78,7 @@ async fn a_thousand_transitions_for_a_dead_sink_stay_bounded() {
         assert!(!offer(&mut state, &sinks, &status(transitions, Some(0)), now));
     }
     let counts = state.counts().remove(0).2;
-    assert_eq!((counts.waiting, failed(&counts, Failure::Dropped)), (MAX_WAITING, 900));
+    assert_eq!((counts.waiting, failed(&counts, DeliveryFailure::Dropped)), (MAX_WAITING, 900));
     let key = state.take_idle().remove(0);
     assert_eq!(state.next(&key, now).unwrap().number, 901, "the oldest ones are dropped");
     assert_eq!(state.runs.mark("u1"), Some(900));
@@ -95,7 +95,7 @@ async fn a_message_is_given_up_after_an_hour() {
     assert_eq!(state.next(&key, now + Duration::from_secs(3599)).unwrap().number, 1);
     assert_eq!(state.next(&key, now + Duration::from_secs(3600)).unwrap().number, 2);
     assert!(state.next(&key, later + Duration::from_secs(3600)).is_none());
-    assert_eq!(failed(&state.counts()[0].2, Failure::Expired), 2);
+    assert_eq!(failed(&state.counts()[0].2, DeliveryFailure::Expired), 2);
     assert_eq!(state.runs.mark("u1"), Some(2), "what was given up is done with");
 }
 
@@ -219,11 +219,15 @@ impl World {
         self.notifier.offer(&rules(sinks), run);
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> NotificationCounts {
         self.notifier.counts().remove(0).2
     }
 
-    async fn until(&self, what: &str, is: impl Fn(&Counts) -> bool) -> Counts {
+    async fn until(
+        &self,
+        what: &str,
+        is: impl Fn(&NotificationCounts) -> bool,
+    ) -> NotificationCounts {
         let until = Instant::now() + WAIT;
         loop {
             let counts = self.notifier.counts().first().map(|one| one.2.clone());
@@ -281,7 +285,7 @@ async fn redirects_are_not_followed() {
     world.policy("1", &sinks);
     world.offer(&sinks, &status(1, Some(0)));
     let counts = world.until("it is refused", |counts| !counts.failed.is_empty()).await;
-    assert_eq!((failed(&counts, Failure::Refused), counts.attempts.len()), (1, 0));
+    assert_eq!((failed(&counts, DeliveryFailure::Refused), counts.attempts.len()), (1, 0));
     assert_eq!((received.lock().len(), elsewhere.lock().len()), (1, 0));
     world.stop.cancel();
 }
@@ -303,7 +307,7 @@ async fn answers_without_an_end_hold_nothing_up() {
     world.policy("1", &sinks);
     world.offer(&sinks, &status(1, Some(0)));
     let counts = world.until("it fails", |counts| !counts.attempts.is_empty()).await;
-    assert!(counts.attempts.contains_key(&Failure::Connection), "{counts:?}");
+    assert!(counts.attempts.contains_key(&DeliveryFailure::Connection), "{counts:?}");
     world.stop.cancel();
 }
 
@@ -317,7 +321,9 @@ async fn a_corrected_url_gets_what_waits() {
     let world = World::new(true);
     world.policy("1", &wrong);
     world.offer(&wrong, &status(1, Some(0)));
-    world.until("it fails", |counts| counts.attempts.contains_key(&Failure::Connection)).await;
+    world
+        .until("it fails", |counts| counts.attempts.contains_key(&DeliveryFailure::Connection))
+        .await;
     world.policy("2", &[sink(&format!("http://{address}/"))]);
     world.until("it is delivered", |counts| counts.sent == 1).await;
     assert!(received.lock()[0].contains(r#""id":"u1.1""#), "{:?}", received.lock());
@@ -346,7 +352,7 @@ async fn the_mark_is_one_write_and_what_is_shown_has_no_credential() {
         "metadata": {"namespace": "default", "name": "shop-1"},
         "spec": {"applicationSet": "shop"}, "status": stored,
     });
-    crate::act::manifests::define_all(&world.server.client(), "test").await.unwrap();
+    crate::act::commands::manifests::define_all(&world.server.client(), "test").await.unwrap();
     let api: kube::Api<Object> = crate::watch::object::api(
         &world.server.client(),
         Some("default"),
@@ -366,7 +372,7 @@ async fn the_mark_is_one_write_and_what_is_shown_has_no_credential() {
     world
         .notifier
         .offer(&rules(&sinks), Run { key: &key, uid: run.uid(), set: "shop", status: &stored });
-    world.until("both are refused", |counts| failed(counts, Failure::Refused) == 2).await;
+    world.until("both are refused", |counts| failed(counts, DeliveryFailure::Refused) == 2).await;
     world.server.forget_requests();
     world.notifier.shared.write_marks(None).await;
     world.notifier.shared.write_marks(None).await;
@@ -442,7 +448,7 @@ async fn a_refusal_with_an_old_secret_is_tried_with_the_new_one() {
     });
     world.policy("1", &sinks);
     world.offer(&sinks, &status(2, Some(0)));
-    let ended = |counts: &Counts| counts.sent == 2 || !counts.failed.is_empty();
+    let ended = |counts: &NotificationCounts| counts.sent == 2 || !counts.failed.is_empty();
     let counts = world.until("both are delivered", ended).await;
     assert!(counts.failed.is_empty(), "{counts:?}");
     world.stop.cancel();
@@ -475,7 +481,7 @@ async fn a_message_that_a_bug_is_about_is_given_up() {
     state.drop_first(&one, now);
     assert_eq!(state.take_idle(), std::slice::from_ref(&one));
     assert_eq!(state.next(&one, now).unwrap().number, 2);
-    assert_eq!(failed(&state.counts()[0].2, Failure::Refused), 1);
+    assert_eq!(failed(&state.counts()[0].2, DeliveryFailure::Refused), 1);
 }
 
 /// A certificate for this machine, and its key.
@@ -525,7 +531,9 @@ async fn a_server_is_trusted_by_the_certificates_of_the_secret_only() {
     world.policy("1", &untrusted);
     world.offer(&untrusted, &status(1, Some(0)));
     world
-        .until("it is not trusted", |counts| counts.attempts.contains_key(&Failure::Connection))
+        .until("it is not trusted", |counts| {
+            counts.attempts.contains_key(&DeliveryFailure::Connection)
+        })
         .await;
     world.policy("2", &[json!({"secretRef": {"name": "hook"}})]);
     world.until("it is delivered", |counts| counts.sent == 1).await;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::Ready;
-use super::failure::{Failed, Failure};
+use super::failure::{DeliveryFailure, Failed};
 use super::message::Message;
 use super::queue::SinkKey;
 use super::shared::Shared;
@@ -65,13 +65,13 @@ pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: Cancellatio
             }
             Err(failed) => failed,
         };
-        if failed.why == Failure::Refused && is_known {
+        if failed.why == DeliveryFailure::Refused && is_known {
             // Its Secret may have changed since it was read.
             continue;
         }
         let problem = failed.is_problem().then(|| failed.text.clone());
         shared.report(&key.policy, index, problem);
-        if failed.why == Failure::Refused {
+        if failed.why == DeliveryFailure::Refused {
             refused(&shared, &key, index, &message, &failed);
             continue;
         }

@@ -17,9 +17,9 @@ use wavegate_application::argocd_cache::{Credentials, RedisSettings, RedisTls};
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Makes connections.
-pub(super) struct Connector(Way);
+pub(super) struct Connector(Endpoint);
 
-enum Way {
+enum Endpoint {
     Direct(Box<Client>),
     Sentinel(Box<tokio::sync::Mutex<SentinelClient>>),
 }
@@ -36,8 +36,8 @@ impl Connector {
     /// When an address or a certificate cannot be used.
     pub fn new(settings: &RedisSettings) -> Result<Self, String> {
         let way = match settings.sentinels.as_slice() {
-            [] => Way::Direct(Box::new(direct(settings)?)),
-            sentinels => Way::Sentinel(Box::new(by_sentinels(settings, sentinels)?.into())),
+            [] => Endpoint::Direct(Box::new(direct(settings)?)),
+            sentinels => Endpoint::Sentinel(Box::new(by_sentinels(settings, sentinels)?.into())),
         };
         Ok(Self(way))
     }
@@ -53,10 +53,10 @@ impl Connector {
             .set_response_timeout(Some(LIMIT));
         let began = Instant::now();
         let made = match &self.0 {
-            Way::Direct(client) => {
+            Endpoint::Direct(client) => {
                 client.get_multiplexed_async_connection_with_config(&config).await
             }
-            Way::Sentinel(client) => {
+            Endpoint::Sentinel(client) => {
                 let mut client = client.lock().await;
                 let made = client.get_async_connection_with_config(&config);
                 match tokio::time::timeout(LIMIT * 2, made).await {

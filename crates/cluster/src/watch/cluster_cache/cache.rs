@@ -10,14 +10,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::discovery::Known;
+use super::discovery::KnownKinds;
 use super::feed::Feed;
-use super::index::Mark;
+use super::index::TrackingMark;
 use super::owner_graph::OwnerGraph;
-use super::reach::Reach;
+use super::reach::ClusterReach;
 use super::schemas::Schemas;
 use super::surveyed::Survey;
-use super::wanted::Wanted;
+use super::wanted::WantedKinds;
 use wavegate_api::kind::GroupVersionKind;
 
 /// One cluster, shared by all Applications that sync to it.
@@ -25,14 +25,14 @@ use wavegate_api::kind::GroupVersionKind;
 pub struct ClusterCache {
     pub(super) server: String,
     pub(super) client: Client,
-    pub(super) mark: Mark,
-    pub(super) reach: Reach,
-    pub(super) known: tokio::sync::Mutex<Known>,
+    pub(super) mark: TrackingMark,
+    pub(super) reach: ClusterReach,
+    pub(super) known: tokio::sync::Mutex<KnownKinds>,
     pub(super) schemas: tokio::sync::Mutex<Schemas>,
     pub(super) survey: Survey,
     pub(super) feeds: Mutex<Feeds>,
     /// Instances whose targets name an object, and vice versa.
-    pub(super) wanted: Arc<Mutex<Wanted>>,
+    pub(super) wanted: Arc<Mutex<WantedKinds>>,
     /// All objects, if resource trees are read, or somebody looks for orphaned objects.
     pub(super) graph: Option<Arc<OwnerGraph>>,
     pub(super) trees: Trees,

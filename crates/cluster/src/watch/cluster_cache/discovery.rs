@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The last discovery of one cluster.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownKinds {
     found: Option<(Discovery, Instant)>,
     /// Kinds that were resolved from it, with path and scope: searching all kinds for
     /// each object is too slow.
@@ -50,13 +50,13 @@ pub(super) struct Known {
     before: Option<Capabilities>,
 }
 
-impl std::fmt::Debug for Known {
+impl std::fmt::Debug for KnownKinds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Known").field("asked", &self.found.is_some()).finish()
     }
 }
 
-impl Known {
+impl KnownKinds {
     /// Makes the next call run a discovery.
     pub fn forget(&mut self) {
         self.found = None;

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
-use super::index::{Change, Mark, Objects};
+use super::index::{IndexChange, Objects, TrackingMark};
 use super::owner_graph::OwnerGraph;
 use super::raw_object::RawObject;
-use super::wanted::Wanted;
+use super::wanted::WantedKinds;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::words;
 use crate::watch::watched::Watched;
@@ -54,11 +54,11 @@ pub(super) enum State {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     times: u32,
-    last: Option<Failure>,
+    last: Option<FeedFailure>,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct FeedFailure {
     at: Instant,
     reason: String,
     /// The server does not serve the kind.
@@ -74,8 +74,8 @@ pub(super) struct Feed {
     pub stop: CancellationToken,
     /// The events of objects so far, those of listings included.
     pub events: AtomicU64,
-    wanted: Arc<Mutex<Wanted>>,
-    mark: Mark,
+    wanted: Arc<Mutex<WantedKinds>>,
+    mark: TrackingMark,
     graph: Option<Arc<OwnerGraph>>,
     /// Whether all objects are in the graph, and whether those of the listing that goes on are.
     is_in_graph: Watched<bool>,
@@ -90,8 +90,8 @@ pub(super) struct Feed {
 impl Feed {
     pub fn new(
         resource: ApiResource,
-        mark: Mark,
-        wanted: Arc<Mutex<Wanted>>,
+        mark: TrackingMark,
+        wanted: Arc<Mutex<WantedKinds>>,
         graph: Option<Arc<OwnerGraph>>,
         stop: CancellationToken,
     ) -> Self {
@@ -198,7 +198,7 @@ impl Feed {
         }
     }
 
-    pub(super) fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, Change)> {
+    pub(super) fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, IndexChange)> {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let mut objects = self.objects.lock();
         if !matches!(event, Init | InitDone) {
@@ -223,7 +223,7 @@ impl Feed {
                     graph.put(&key, &object, self.mark.instance_of(&object));
                 }
                 if defines && change.is_some() {
-                    change = change.map(|change| Change { counts: true, ..change });
+                    change = change.map(|change| IndexChange { counts: true, ..change });
                 }
                 return change.map(|change| (key, change)).into_iter().collect();
             }
@@ -269,7 +269,8 @@ impl Feed {
         let in_a_row = failures.last.as_ref().is_some_and(|last| last.at.elapsed() < IN_A_ROW);
         failures.times = if in_a_row { failures.times + 1 } else { 1 };
         let is_missing = is_missing(error);
-        failures.last = Some(Failure { at: Instant::now(), reason: reason.clone(), is_missing });
+        failures.last =
+            Some(FeedFailure { at: Instant::now(), reason: reason.clone(), is_missing });
         if failures.times == MAX_FAILURES {
             tracing::warn!(kind = self.name(), reason, "cannot watch, retrying");
         }
@@ -288,7 +289,7 @@ impl Feed {
     }
 
     /// All instances with objects of this kind, after it became unreadable.
-    pub(super) fn all_instances(&self) -> Vec<(ResourceKey, Change)> {
+    pub(super) fn all_instances(&self) -> Vec<(ResourceKey, IndexChange)> {
         if self.failures.lock().times != MAX_FAILURES {
             return Vec::new();
         }

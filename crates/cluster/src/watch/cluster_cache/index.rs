@@ -40,7 +40,7 @@ impl std::fmt::Debug for Relevance {
 
 /// How resources are tracked (SE-110), and which of their changes count.
 #[derive(Clone, Debug, Default)]
-pub struct Mark {
+pub struct TrackingMark {
     /// By annotation, label or both.
     pub method: TrackingMethod,
     /// The label, for methods that use one.
@@ -49,7 +49,7 @@ pub struct Mark {
     pub relevance: Relevance,
 }
 
-impl Mark {
+impl TrackingMark {
     /// The instance in the tracking annotation or label of an object.
     pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
         instance_of(self.method, &self.label, object).filter(|instance| !instance.is_empty())
@@ -78,7 +78,7 @@ pub enum Lookup {
 #[derive(Clone, Debug)]
 pub struct Kept {
     json: Arc<[u8]>,
-    /// Hash of what counts in it; see [`Mark::content`].
+    /// Hash of what counts in it; see [`TrackingMark::content`].
     content: u64,
 }
 
@@ -112,7 +112,7 @@ struct Entry {
 /// The objects of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    mark: Mark,
+    mark: TrackingMark,
     /// Group and kind.
     kind: ResourceKey,
     entries: HashMap<Place, Entry>,
@@ -127,7 +127,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub fn new(mark: Mark, group: &str, kind: &str) -> Self {
+    pub fn new(mark: TrackingMark, group: &str, kind: &str) -> Self {
         Self { mark, kind: ResourceKey::new(group, kind, "", ""), ..Self::default() }
     }
 
@@ -167,7 +167,7 @@ impl Objects {
         head: &Value,
         whole: bool,
         object: impl FnOnce() -> Value,
-    ) -> Option<Change> {
+    ) -> Option<IndexChange> {
         if self.gone.contains(head.uid()) {
             return None;
         }
@@ -197,7 +197,7 @@ impl Objects {
 
     /// Adds an object from a response, always with content. `None` when it is outdated or
     /// the object was deleted.
-    pub fn put(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
+    pub fn put(&mut self, key: &ResourceKey, object: &Value) -> Option<IndexChange> {
         if self.gone.contains(object.uid()) {
             return None;
         }
@@ -215,17 +215,17 @@ impl Objects {
     }
 
     /// Removes a deleted object at once.
-    pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<Change> {
+    pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<IndexChange> {
         let place = place(key);
         let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid)?;
-        let change = Change::counting(entry.instances());
+        let change = IndexChange::counting(entry.instances());
         self.drop_entry(&place);
         self.removed.insert(place.into(), uid.to_owned());
         Some(change)
     }
 
     /// Applies a deletion event.
-    pub fn delete(&mut self, key: &ResourceKey, head: &Value) -> Option<Change> {
+    pub fn delete(&mut self, key: &ResourceKey, head: &Value) -> Option<IndexChange> {
         self.gone.remember(head.uid());
         let place = place(key);
         if self.removed.get(&*place).is_some_and(|uid| *uid == head.uid()) {
@@ -234,7 +234,7 @@ impl Objects {
             return None;
         }
         let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *head.uid())?;
-        let change = Change::counting(entry.instances());
+        let change = IndexChange::counting(entry.instances());
         self.drop_entry(&place);
         Some(change)
     }
@@ -246,7 +246,7 @@ impl Objects {
 
     /// Ends a listing: objects that it does not contain are deleted, unless they were
     /// written since it started.
-    pub fn end(&mut self) -> Vec<(ResourceKey, Change)> {
+    pub fn end(&mut self) -> Vec<(ResourceKey, IndexChange)> {
         let listing = self.listing;
         let gone = self.entries.iter().filter(|(_, entry)| entry.listing < listing);
         let mut gone: Vec<Place> = gone.map(|(place, _)| place.clone()).collect();
@@ -256,19 +256,19 @@ impl Objects {
             .filter_map(|place| {
                 let entry = self.drop_entry(&place)?;
                 self.gone.remember(&entry.uid);
-                Some((self.key(&place), Change::counting(entry.instances())))
+                Some((self.key(&place), IndexChange::counting(entry.instances())))
             })
             .collect()
     }
 
     /// All tracked objects, as relevant changes.
-    pub fn all(&self) -> Vec<(ResourceKey, Change)> {
+    pub fn all(&self) -> Vec<(ResourceKey, IndexChange)> {
         let owned = self.entries.iter().filter(|(_, entry)| entry.instance.is_some());
         let mut owned: Vec<(&Place, &Entry)> = owned.collect();
         owned.sort_unstable_by_key(|(place, _)| *place);
         owned
             .into_iter()
-            .map(|(place, entry)| (self.key(place), Change::counting(entry.instances())))
+            .map(|(place, entry)| (self.key(place), IndexChange::counting(entry.instances())))
             .collect()
     }
 
@@ -281,16 +281,16 @@ impl Objects {
     }
 
     /// Without content.
-    fn insert(&mut self, place: &str, head: &Value, version: Option<u64>) -> Change {
+    fn insert(&mut self, place: &str, head: &Value, version: Option<u64>) -> IndexChange {
         let old = self.drop_entry(place);
         let instances = old.iter().flat_map(Entry::instances).collect::<BTreeSet<_>>();
         let (uid, listing) = (head.uid().into(), self.listing);
         let entry = Entry { version, uid, instance: None, object: None, listing };
         self.entries.insert(place.into(), entry);
-        Change { counts: !instances.is_empty(), instances }
+        IndexChange { counts: !instances.is_empty(), instances }
     }
 
-    fn insert_whole(&mut self, place: &str, object: &Value, version: Option<u64>) -> Change {
+    fn insert_whole(&mut self, place: &str, object: &Value, version: Option<u64>) -> IndexChange {
         let kept = Kept::of(object, self.mark.content(object));
         let old = self.drop_entry(place);
         let before = old.as_ref().and_then(|entry| entry.object.as_ref());
@@ -303,7 +303,7 @@ impl Objects {
         let entry = Entry { version, uid, instance, object: Some(kept), listing };
         let instances = old.iter().flat_map(Entry::instances).chain(entry.instances()).collect();
         self.entries.insert(place, entry);
-        Change { instances, counts }
+        IndexChange { instances, counts }
     }
 }
 
@@ -320,7 +320,7 @@ fn place(key: &ResourceKey) -> String {
 
 /// The instances that an event affects.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct IndexChange {
     /// Previous and current instances of the object.
     pub instances: BTreeSet<String>,
     /// Whether anything that counts has changed: not version, generation and managed fields, nor
@@ -328,7 +328,7 @@ pub(super) struct Change {
     pub counts: bool,
 }
 
-impl Change {
+impl IndexChange {
     fn counting(instances: impl Iterator<Item = String>) -> Self {
         Self { instances: instances.collect(), counts: true }
     }

@@ -54,14 +54,16 @@ use wavegate_api::resource_key::ResourceKey;
 
 pub use cache::ClusterCache;
 use cache::{Client, Trees};
-use discovery::Known;
+use discovery::KnownKinds;
 pub use error::Error;
 pub use facts::ClusterFacts;
 use feed::{Feed, LIST_TIMEOUT, definitions};
-use index::Change;
-pub use index::{Kept, Lookup, Mark, Relevance};
-pub use owner_graph::{ChangedTree, Excerpt, IsOrphan, Member, Owner, OwnerGraph, TreeReaders};
-pub use reach::{Reach, SurveyMode};
+use index::IndexChange;
+pub use index::{Kept, Lookup, Relevance, TrackingMark};
+pub use owner_graph::{
+    ChangedTree, Excerpt, GraphMember, IsOrphan, OwnerGraph, OwnerLink, TreeReaders,
+};
+pub use reach::{ClusterReach, SurveyMode};
 use surveyed::Survey;
 
 /// Version and kinds of a cluster that is not cached, for charts.
@@ -70,7 +72,7 @@ use surveyed::Survey;
 ///
 /// When the discovery fails.
 pub async fn capabilities_of(client: &kube::Client) -> Result<Capabilities, kube::Error> {
-    Known::default().capabilities(client).await
+    KnownKinds::default().capabilities(client).await
 }
 
 /// Kinds with whether they are namespaced, and API groups that failed with the reason.
@@ -82,7 +84,7 @@ impl ClusterCache {
     pub fn new(
         server: &str,
         client: kube::Client,
-        (mark, reach): (Mark, Reach),
+        (mark, reach): (TrackingMark, ClusterReach),
         trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Arc<Self> {
@@ -93,7 +95,7 @@ impl ClusterCache {
     pub fn with_trees(
         server: &str,
         client: kube::Client,
-        (mark, reach): (Mark, Reach),
+        (mark, reach): (TrackingMark, ClusterReach),
         trigger: UnboundedSender<String>,
         readers: Option<TreeReaders>,
         stop: CancellationToken,
@@ -138,7 +140,7 @@ impl ClusterCache {
     }
 
     /// The part of the cluster that is read.
-    pub fn reach(&self) -> &Reach {
+    pub fn reach(&self) -> &ClusterReach {
         &self.reach
     }
 
@@ -264,7 +266,7 @@ impl ClusterCache {
     }
 
     /// The last discovery, unless it has just failed.
-    async fn discovery(&self) -> Result<tokio::sync::MutexGuard<'_, Known>, Error> {
+    async fn discovery(&self) -> Result<tokio::sync::MutexGuard<'_, KnownKinds>, Error> {
         let known = self.known.lock().await;
         match known.recent_failure() {
             Some(reason) => Err(Error::Discovery { server: self.server.clone(), reason }),
@@ -272,7 +274,7 @@ impl ClusterCache {
         }
     }
 
-    fn discovery_failed(&self, known: &mut Known, error: &kube::Error) -> Error {
+    fn discovery_failed(&self, known: &mut KnownKinds, error: &kube::Error) -> Error {
         let reason = reason(error);
         known.fail(&reason);
         Error::Discovery { server: self.server.clone(), reason }
@@ -484,7 +486,7 @@ impl ClusterCache {
     }
 
     /// Adds an object as returned by the server.
-    fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
+    fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, IndexChange)> {
         let key = ResourceKey::from_object(object)?;
         let feed = self.feed(&GroupVersionKind::of(object), &key.namespace)?;
         let change = feed.objects.lock().put(&key, object)?;
@@ -511,7 +513,7 @@ impl ClusterCache {
     }
 
     /// Triggers the instances affected by a change, except the writer.
-    fn trigger_affected(&self, key: &ResourceKey, change: &Change, except: &str) {
+    fn trigger_affected(&self, key: &ResourceKey, change: &IndexChange, except: &str) {
         if !change.counts {
             return;
         }

@@ -38,7 +38,7 @@ pub async fn all<T>(requests: impl IntoIterator<Item = impl Future<Output = T>>)
 
 /// What was read of one kind in one namespace.
 #[derive(Clone, Debug)]
-pub struct Listed<T> {
+pub struct ListedObjects<T> {
     /// The kind.
     pub resource: ApiResource,
     /// The namespace; empty for all.
@@ -56,13 +56,13 @@ impl ClusterCache {
         places: impl IntoIterator<Item = (ApiResource, String)>,
         labels: Option<&str>,
         keep: impl Fn(Value) -> Option<T>,
-    ) -> Vec<Listed<T>> {
+    ) -> Vec<ListedObjects<T>> {
         let keep = &keep;
         all(places.into_iter().map(|(resource, namespace)| async move {
             let mut objects = Vec::new();
             let each = |object| objects.extend(keep(object));
             let done = self.list_once(&resource, &namespace, labels, false, each).await;
-            Listed { resource, namespace, objects, done }
+            ListedObjects { resource, namespace, objects, done }
         }))
         .await
     }

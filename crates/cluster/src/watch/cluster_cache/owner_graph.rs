@@ -3,7 +3,9 @@
 //!
 //! Owner references are untrusted: a cycle ends, and a chain is followed so far only.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod members;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,45 +13,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
+pub use self::members::{ChangedTree, Excerpt, GraphMember, OwnerLink};
+use self::members::{DEPTH, Members};
 use crate::watch::watched::Watched;
 use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
-
-/// Levels of owners that are followed.
-const DEPTH: usize = 16;
-
-/// What an object belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
-    /// By its UID.
-    Uid(Arc<str>),
-    /// By its key, where the object does not name the UID.
-    Key(ResourceKey),
-    /// Any object that claims this name, without the number at the end of the object's own.
-    Claim(ResourceKey),
-}
-
-/// A tree that has changed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChangedTree {
-    /// That of an instance.
-    Of(String),
-    /// Those of all instances that show what no Application manages in this namespace.
-    Unmanaged(String),
-}
-
-/// What is kept of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excerpt {
-    /// The part that readers need, in a form that only they know.
-    pub content: Box<[u8]>,
-    /// What it belongs to.
-    pub owners: Vec<Owner>,
-    /// What it claims: the names of objects that belong to it, without their numbers.
-    pub claims: Vec<ResourceKey>,
-    /// The Node that a Pod runs on.
-    pub runs_on: Option<Box<str>>,
-}
 
 /// Makes the excerpt of an object.
 pub type Reader = Arc<dyn Fn(&Value) -> Excerpt + Send + Sync>;
@@ -79,45 +47,6 @@ impl std::fmt::Debug for TreeReaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("TreeReaders")
     }
-}
-
-/// An object of the graph.
-#[derive(Debug)]
-pub struct Member {
-    /// Its key.
-    pub key: ResourceKey,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The instance that tracks it.
-    pub instance: Option<String>,
-    excerpt: Excerpt,
-}
-
-impl Member {
-    /// The part that readers need.
-    pub fn content(&self) -> &[u8] {
-        &self.excerpt.content
-    }
-
-    /// Whether it names what it belongs to.
-    fn names_an_owner(&self) -> bool {
-        self.excerpt.owners.iter().any(|owner| !matches!(owner, Owner::Claim(_)))
-    }
-}
-
-/// The objects.
-#[derive(Default)]
-struct Members {
-    by_uid: HashMap<Arc<str>, Arc<Member>>,
-    by_key: BTreeMap<ResourceKey, Arc<str>>,
-    /// Owners with what belongs to them.
-    owned: BTreeSet<(Owner, Arc<str>)>,
-    /// Objects that name no owner, by namespace.
-    ownerless: BTreeSet<(String, Arc<str>)>,
-    /// Names with those that claim them.
-    claims: BTreeSet<(ResourceKey, Arc<str>)>,
-    /// Nodes with the Pods that run on them.
-    on_nodes: BTreeSet<(Box<str>, Arc<str>)>,
 }
 
 /// All objects of a cluster.
@@ -193,7 +122,7 @@ impl OwnerGraph {
     }
 
     /// The watchers that look for an object.
-    fn watchers_of(&self, member: &Member) -> BTreeSet<String> {
+    fn watchers_of(&self, member: &GraphMember) -> BTreeSet<String> {
         if member.key.namespace.is_empty() || self.members.lock().is_owned(member) {
             return BTreeSet::new();
         }
@@ -213,7 +142,7 @@ impl OwnerGraph {
     }
 
     /// Wakes those for whom these objects, before and after a change, are not the same.
-    fn orphans_changed(&self, before: &[Arc<Member>], after: Option<&Member>) {
+    fn orphans_changed(&self, before: &[Arc<GraphMember>], after: Option<&GraphMember>) {
         if !self.is_complete.get() {
             return;
         }
@@ -262,13 +191,14 @@ impl OwnerGraph {
             return;
         }
         let mut changed = BTreeSet::new();
-        let mut before: Vec<Arc<Member>> = members.by_uid.get(uid).into_iter().cloned().collect();
+        let mut before: Vec<Arc<GraphMember>> =
+            members.by_uid.get(uid).into_iter().cloned().collect();
         if let Some(old) = members.by_key.get(key).cloned().filter(|old| **old != *uid) {
             before.extend(members.by_uid.get(&old).cloned());
             changed.extend(members.remove(&old));
         }
         changed.extend(members.remove(uid));
-        let member = Arc::new(Member {
+        let member = Arc::new(GraphMember {
             key: key.clone(),
             uid: uid.into(),
             instance: instance.map(str::to_owned),
@@ -288,7 +218,8 @@ impl OwnerGraph {
         let Some(known) = known.filter(|known| uid.is_none_or(|uid| **known == *uid)) else {
             return;
         };
-        let before: Vec<Arc<Member>> = members.by_uid.get(&known).into_iter().cloned().collect();
+        let before: Vec<Arc<GraphMember>> =
+            members.by_uid.get(&known).into_iter().cloned().collect();
         let changed = members.remove(&known);
         drop(members);
         self.announce(changed);
@@ -309,12 +240,13 @@ impl OwnerGraph {
         &self,
         uids: impl IntoIterator<Item = impl AsRef<str>>,
         permits: impl Fn(&ResourceKey) -> bool,
-    ) -> Vec<Arc<Member>> {
+    ) -> Vec<Arc<GraphMember>> {
         let members = self.members.lock();
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
         let roots = uids.into_iter().filter_map(|uid| members.by_uid.get(uid.as_ref()));
-        let mut open: Vec<(Arc<Member>, usize)> = roots.map(|root| (root.clone(), 0)).collect();
+        let mut open: Vec<(Arc<GraphMember>, usize)> =
+            roots.map(|root| (root.clone(), 0)).collect();
         while let Some((member, depth)) = open.pop() {
             if !seen.insert(member.uid.clone()) || !permits(&member.key) {
                 continue;
@@ -328,7 +260,7 @@ impl OwnerGraph {
     }
 
     /// Objects of a namespace that belong to no other one, and are no claims of a StatefulSet.
-    pub fn ownerless_in(&self, namespace: &str) -> Vec<Arc<Member>> {
+    pub fn ownerless_in(&self, namespace: &str) -> Vec<Arc<GraphMember>> {
         let members = self.members.lock();
         let from = members.ownerless.range((namespace.to_owned(), Arc::from(""))..);
         let uids = from.take_while(|(other, _)| *other == namespace);
@@ -337,7 +269,7 @@ impl OwnerGraph {
     }
 
     /// All objects of a kind.
-    pub fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Member>> {
+    pub fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<GraphMember>> {
         let members = self.members.lock();
         let from = ResourceKey::new(group, kind, "", "");
         let keys = members.by_key.range(from..);
@@ -346,7 +278,7 @@ impl OwnerGraph {
     }
 
     /// A Node and the Pods that run on it.
-    pub fn on_node(&self, name: &str) -> Vec<Arc<Member>> {
+    pub fn on_node(&self, name: &str) -> Vec<Arc<GraphMember>> {
         let members = self.members.lock();
         let node = members.by_key.get(&ResourceKey::new("", "Node", "", name));
         let pods = members.on_nodes.range((name.into(), Arc::from(""))..);
@@ -355,113 +287,13 @@ impl OwnerGraph {
     }
 
     /// The objects that claim a name.
-    pub fn claiming(&self, name: &ResourceKey) -> Vec<Arc<Member>> {
+    pub fn claiming(&self, name: &ResourceKey) -> Vec<Arc<GraphMember>> {
         self.members.lock().claiming(name).cloned().collect()
     }
 
     /// The UID of an object.
     pub fn uid(&self, key: &ResourceKey) -> Option<Arc<str>> {
         self.members.lock().by_key.get(key).cloned()
-    }
-}
-
-impl Members {
-    fn insert(&mut self, member: Arc<Member>) {
-        let uid = Arc::clone(&member.uid);
-        if !member.names_an_owner() && !member.key.namespace.is_empty() {
-            self.ownerless.insert((member.key.namespace.clone(), Arc::clone(&uid)));
-        }
-        let owners = member.excerpt.owners.iter().cloned();
-        self.owned.extend(owners.map(|owner| (owner, Arc::clone(&uid))));
-        let claims = member.excerpt.claims.iter().cloned();
-        self.claims.extend(claims.map(|name| (name, Arc::clone(&uid))));
-        let node = member.excerpt.runs_on.clone();
-        self.on_nodes.extend(node.map(|node| (node, Arc::clone(&uid))));
-        self.by_key.insert(member.key.clone(), Arc::clone(&uid));
-        self.by_uid.insert(uid, member);
-    }
-
-    /// Removes an object. Returns the trees that it was in.
-    fn remove(&mut self, uid: &str) -> BTreeSet<ChangedTree> {
-        let changed = self.trees_with(uid);
-        if let Some((uid, old)) = self.by_uid.remove_entry(uid) {
-            for owner in &old.excerpt.owners {
-                self.owned.remove(&(owner.clone(), Arc::clone(&uid)));
-            }
-            for name in &old.excerpt.claims {
-                self.claims.remove(&(name.clone(), Arc::clone(&uid)));
-            }
-            if let Some(node) = &old.excerpt.runs_on {
-                self.on_nodes.remove(&(node.clone(), Arc::clone(&uid)));
-            }
-            if !old.names_an_owner() {
-                self.ownerless.remove(&(old.key.namespace.clone(), Arc::clone(&uid)));
-            }
-            if self.by_key.get(&old.key) == Some(&uid) {
-                self.by_key.remove(&old.key);
-            }
-        }
-        changed
-    }
-
-    fn owned_by(&self, member: &Member) -> impl Iterator<Item = &Arc<Member>> {
-        let named = [Owner::Uid(Arc::clone(&member.uid)), Owner::Key(member.key.clone())];
-        let claimed = member.excerpt.claims.iter().cloned().map(Owner::Claim);
-        named.into_iter().chain(claimed).flat_map(|owner| {
-            let from = self.owned.range((owner.clone(), Arc::from(""))..);
-            from.take_while(move |(other, _)| *other == owner)
-                .filter_map(|(_, uid)| self.by_uid.get(uid))
-        })
-    }
-
-    fn claiming(&self, name: &ResourceKey) -> impl Iterator<Item = &Arc<Member>> {
-        let from = self.claims.range((name.clone(), Arc::from(""))..);
-        let of_name = from.take_while(move |(other, _)| other == name);
-        of_name.filter_map(|(_, uid)| self.by_uid.get(uid))
-    }
-
-    /// The objects that a member belongs to and that exist.
-    fn owners(&self, member: &Member) -> Vec<&Arc<Member>> {
-        let mut found = Vec::new();
-        for owner in &member.excerpt.owners {
-            match owner {
-                Owner::Uid(uid) => found.extend(self.by_uid.get(uid)),
-                Owner::Key(key) => {
-                    found.extend(self.by_key.get(key).and_then(|uid| self.by_uid.get(uid)));
-                }
-                Owner::Claim(name) => found.extend(self.claiming(name)),
-            }
-        }
-        found
-    }
-
-    /// Whether it belongs to another object. One that is named counts although it is gone; a
-    /// name that could be claimed only when it is.
-    fn is_owned(&self, member: &Member) -> bool {
-        member.excerpt.owners.iter().any(|owner| match owner {
-            Owner::Uid(_) | Owner::Key(_) => true,
-            Owner::Claim(name) => self.claiming(name).next().is_some(),
-        })
-    }
-
-    /// The trees that an object is in: those of the instances that track it or what it belongs
-    /// to, or else those of its namespace.
-    fn trees_with(&self, uid: &str) -> BTreeSet<ChangedTree> {
-        let mut found = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        let mut open: Vec<&Arc<Member>> = self.by_uid.get(uid).into_iter().collect();
-        while let Some(member) = open.pop() {
-            if seen.len() > DEPTH * DEPTH || !seen.insert(Arc::clone(&member.uid)) {
-                continue;
-            }
-            found.extend(member.instance.clone().map(ChangedTree::Of));
-            open.extend(self.owners(member));
-        }
-        let namespace = self.by_uid.get(uid).map(|member| &member.key.namespace);
-        if let Some(namespace) = namespace.filter(|name| found.is_empty() && !name.is_empty()) {
-            found.insert(ChangedTree::Unmanaged(namespace.clone()));
-        }
-        found
     }
 }
 
@@ -481,8 +313,8 @@ mod tests {
                 .into_iter()
                 .flatten()
                 .filter_map(|owner| match owner.as_str()?.strip_prefix("claim:") {
-                    Some(name) => Some(Owner::Claim(claim(name))),
-                    None => Some(Owner::Uid(owner.as_str()?.into())),
+                    Some(name) => Some(OwnerLink::Claim(claim(name))),
+                    None => Some(OwnerLink::Uid(owner.as_str()?.into())),
                 })
                 .collect(),
             claims: object["claims"].as_str().map(claim).into_iter().collect(),
@@ -510,7 +342,7 @@ mod tests {
         shown.collect()
     }
 
-    fn names(found: &[Arc<Member>]) -> Vec<String> {
+    fn names(found: &[Arc<GraphMember>]) -> Vec<String> {
         let mut names: Vec<String> = found.iter().map(|member| member.uid.to_string()).collect();
         names.sort_unstable();
         names
@@ -638,9 +470,9 @@ mod tests {
             content: object["content"].to_string().into_bytes().into(),
             owners: object["owner"]
                 .as_str()
-                .map(|uid| Owner::Uid(uid.into()))
+                .map(|uid| OwnerLink::Uid(uid.into()))
                 .into_iter()
-                .chain(object["claim"].as_str().map(|name| Owner::Claim(claim(name))))
+                .chain(object["claim"].as_str().map(|name| OwnerLink::Claim(claim(name))))
                 .collect(),
             claims: object["claims"].as_str().map(claim).into_iter().collect(),
             runs_on: object["node"].as_str().map(Into::into),

@@ -18,7 +18,7 @@ pub enum SurveyMode {
 
 /// The part of a cluster that is read. The default is all of it.
 #[derive(Clone, Debug, Default)]
-pub struct Reach {
+pub struct ClusterReach {
     /// The only namespaces whose objects are read, for a user who may not list a whole
     /// cluster; `None` for all. Cluster-scoped objects are read when they are named.
     pub namespaces: Option<BTreeSet<String>>,
@@ -33,7 +33,7 @@ pub struct Reach {
     pub filter: KindFilter,
 }
 
-impl Reach {
+impl ClusterReach {
     /// Where a kind is listed: `None` stands for the whole cluster.
     pub(super) fn of(&self, namespaced: bool) -> Vec<Option<String>> {
         match &self.namespaces {

@@ -39,7 +39,7 @@ const KEPT: usize = 16;
 
 /// One cached response, also that no schema exists.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownDocuments {
     document: Arc<Document>,
     at: Instant,
 }
@@ -48,9 +48,9 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Schemas {
     /// By group and version; for custom kinds, also by kind.
-    known: BTreeMap<(String, String, String), Known>,
+    known: BTreeMap<(String, String, String), KnownDocuments>,
     /// Version 2, which contains all groups.
-    whole: Option<Known>,
+    whole: Option<KnownDocuments>,
     /// Paths of the documents of version 3; `None` before they are requested, empty when
     /// there are none.
     index: Option<BTreeMap<String, String>>,
@@ -109,7 +109,7 @@ impl Schemas {
         let schema = match tokio::time::timeout(TIMEOUT, read_definition(client, resource)).await {
             Ok(Ok(definition)) => {
                 let document = Arc::new(Document::of_definition(&definition));
-                self.known.insert(key.clone(), Known { document, at: Instant::now() });
+                self.known.insert(key.clone(), KnownDocuments { document, at: Instant::now() });
                 structure::of_definition(&definition, &resource.version).map(Arc::new)
             }
             Ok(Err(why)) => {
@@ -125,15 +125,15 @@ impl Schemas {
         schema
     }
 
-    async fn of(&mut self, client: &kube::Client, resource: &ApiResource) -> Known {
+    async fn of(&mut self, client: &kube::Client, resource: &ApiResource) -> KnownDocuments {
         let key = key(resource);
         // Failed requests are repeated later.
-        let usable = |known: &Known| known.document.is_any() || known.at.elapsed() < OLD;
+        let usable = |known: &KnownDocuments| known.document.is_any() || known.at.elapsed() < OLD;
         if let Some(known) = self.known.get(&key).filter(|known| usable(known)) {
             return known.clone();
         }
         if self.quiet_until.is_some_and(|until| until > Instant::now()) {
-            return Known { document: Arc::default(), at: Instant::now() };
+            return KnownDocuments { document: Arc::default(), at: Instant::now() };
         }
         let asked = async {
             match key.2.is_empty() {
@@ -156,7 +156,7 @@ impl Schemas {
                 Arc::default()
             }
         };
-        let known = Known { document, at: Instant::now() };
+        let known = KnownDocuments { document, at: Instant::now() };
         self.known.insert(key, known.clone());
         known
     }
@@ -186,7 +186,7 @@ impl Schemas {
             return Ok(whole.document.clone());
         }
         let document = read(get(client, "/openapi/v2").await?).await?;
-        self.whole = Some(Known { document: document.clone(), at: Instant::now() });
+        self.whole = Some(KnownDocuments { document: document.clone(), at: Instant::now() });
         Ok(document)
     }
 }

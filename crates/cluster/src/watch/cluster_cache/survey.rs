@@ -21,7 +21,7 @@ use super::cache::ClusterCache;
 use super::discovery::plain_version;
 use super::feed::PAGE;
 use super::reach::SurveyMode;
-use super::surveyed::{Failure, gvk};
+use super::surveyed::{SurveyFailure, gvk};
 use crate::watch::failure::{has_code, reason};
 use wavegate_api::kind::GroupVersionKind;
 
@@ -55,7 +55,7 @@ enum Unlisted {
     /// The server returned 404 for its path.
     NotFound(String),
     /// Any other error.
-    Failed(Failure),
+    Failed(SurveyFailure),
 }
 
 impl ClusterCache {
@@ -97,7 +97,7 @@ impl ClusterCache {
         let failed = self.survey.failed.lock();
         let found: BTreeMap<_, _> = (failed.iter())
             .filter(|(_, failure)| !failure.is_forbidden)
-            .map(|(name, Failure { why, since, .. })| {
+            .map(|(name, SurveyFailure { why, since, .. })| {
                 (name.clone(), (why.clone(), since.elapsed()))
             })
             .collect();
@@ -156,11 +156,13 @@ impl ClusterCache {
             Ok((kinds, silent)) => {
                 let managed = silent.into_iter();
                 let managed = managed.filter(|(group, _)| !self.reach.filter.excludes_group(group));
-                failed.extend(managed.map(|(group, why)| (of_group(&group), Failure::new(why))));
+                failed.extend(
+                    managed.map(|(group, why)| (of_group(&group), SurveyFailure::new(why))),
+                );
                 kinds
             }
             Err(error) => {
-                failed.insert(ALL_KINDS.to_owned(), Failure::of(&error));
+                failed.insert(ALL_KINDS.to_owned(), SurveyFailure::of(&error));
                 Vec::new()
             }
         };
@@ -204,11 +206,12 @@ impl ClusterCache {
                 }
                 Err(Unlisted::NotFound(why)) => {
                     let kind = Some(gvk(&resource));
-                    failed.insert(name(&resource), Failure { kind, ..Failure::new(why) });
+                    failed
+                        .insert(name(&resource), SurveyFailure { kind, ..SurveyFailure::new(why) });
                 }
                 Err(Unlisted::Failed(failure)) => {
                     let kind = Some(gvk(&resource));
-                    failed.insert(name(&resource), Failure { kind, ..failure });
+                    failed.insert(name(&resource), SurveyFailure { kind, ..failure });
                 }
             }
         }
@@ -261,11 +264,11 @@ impl ClusterCache {
             let list = tokio::time::timeout(PAGE_TIMEOUT, api.list_metadata(&page)).await;
             let list = list.map_err(|_| {
                 let why = format!("no response within {} s", PAGE_TIMEOUT.as_secs());
-                Unlisted::Failed(Failure::new(why))
+                Unlisted::Failed(SurveyFailure::new(why))
             })?;
             let list = list.map_err(|error| match has_code(&error, 404) {
                 true => Unlisted::NotFound(reason(&error)),
-                false => Unlisted::Failed(Failure::of(&error)),
+                false => Unlisted::Failed(SurveyFailure::of(&error)),
             })?;
             // Objects with an owner are never managed (SE-115), such as Pods with the
             // label of their chart.

@@ -27,7 +27,7 @@ pub(super) struct Survey {
     /// The kinds with tracked objects, by instance.
     pub(super) marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
     /// Kinds and API groups that could not be listed, and why.
-    pub(super) failed: Mutex<BTreeMap<String, Failure>>,
+    pub(super) failed: Mutex<BTreeMap<String, SurveyFailure>>,
     /// Kinds that returned 404 in the last survey. Twice in a row, with a discovery in
     /// between, is a failure.
     pub(super) not_found: Mutex<BTreeSet<GroupVersionKind>>,
@@ -35,7 +35,7 @@ pub(super) struct Survey {
 
 /// Why a kind or an API group could not be listed.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
+pub(super) struct SurveyFailure {
     /// The message of the server.
     pub(super) why: String,
     /// Whether the permission is missing: then it is not worth a wait.
@@ -46,7 +46,7 @@ pub(super) struct Failure {
     pub(super) kind: Option<GroupVersionKind>,
 }
 
-impl Failure {
+impl SurveyFailure {
     pub(super) fn new(why: String) -> Self {
         Self { why, is_forbidden: false, since: Instant::now(), kind: None }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::index::{Change, Lookup, Mark, Objects};
+use super::index::{IndexChange, Lookup, Objects, TrackingMark};
 use wavegate_api::ResourceKey;
 
 fn key(name: &str) -> ResourceKey {
@@ -37,13 +37,13 @@ fn version(objects: &Objects, name: &str) -> Option<String> {
 }
 
 /// An event of an object, whose metadata are its head.
-fn applied(objects: &mut Objects, name: &str, object: &Value, whole: bool) -> Option<Change> {
+fn applied(objects: &mut Objects, name: &str, object: &Value, whole: bool) -> Option<IndexChange> {
     objects.apply(&key(name), object, whole, || object.clone())
 }
 
 #[test]
 fn an_object_never_becomes_older_than_an_own_write() {
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     applied(&mut objects, "a", &object("a", 5, "1"), false);
     objects.put(&key("a"), &object("a", 9, "2"));
     assert_eq!(
@@ -60,7 +60,7 @@ fn an_object_never_becomes_older_than_an_own_write() {
 
 #[test]
 fn only_relevant_changes_trigger_and_a_move_triggers_both_instances() {
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     assert!(applied(&mut objects, "a", &object("a", 1, "1"), false).unwrap().counts);
     assert!(!applied(&mut objects, "a", &object("a", 2, "1"), false).unwrap().counts, "SE-178");
     let mut moved = object("a", 3, "1");
@@ -75,7 +75,7 @@ fn only_relevant_changes_trigger_and_a_move_triggers_both_instances() {
 
 #[test]
 fn the_content_of_untracked_objects_is_kept_only_while_an_instance_needs_it() {
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     let change = applied(&mut objects, "a", &untracked("a", 1), false).unwrap();
     assert!(!change.counts && change.instances.is_empty());
     assert!(matches!(objects.get(&key("a")), Lookup::Exists));
@@ -87,7 +87,7 @@ fn the_content_of_untracked_objects_is_kept_only_while_an_instance_needs_it() {
 
 #[test]
 fn a_new_listing_removes_missing_objects_but_not_own_writes_since() {
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     applied(&mut objects, "stays", &object("stays", 1, "1"), false);
     applied(&mut objects, "goes", &object("goes", 2, "1"), false);
     objects.begin();
@@ -101,7 +101,7 @@ fn a_new_listing_removes_missing_objects_but_not_own_writes_since() {
 
 #[test]
 fn an_old_event_does_not_restore_a_removed_object() {
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     applied(&mut objects, "a", &object("a", 1, "1"), false);
     objects.remove(&key("a"), "uid-a");
     assert_eq!(applied(&mut objects, "a", &object("a", 2, "1"), false), None, "an older event");
@@ -120,7 +120,7 @@ fn an_old_event_does_not_restore_a_removed_object() {
 fn a_late_response_does_not_restore_a_deleted_object() {
     // Regression: a sync waited forever for a deleted hook, since the watch event of the
     // deletion arrived before the response, which then restored the object.
-    let mut objects = Objects::new(Mark::default(), "", "ConfigMap");
+    let mut objects = Objects::new(TrackingMark::default(), "", "ConfigMap");
     applied(&mut objects, "hook", &object("hook", 1, "1"), false);
     assert!(objects.delete(&key("hook"), &object("hook", 3, "1")).is_some());
     assert_eq!(objects.put(&key("hook"), &object("hook", 2, "1")), None);

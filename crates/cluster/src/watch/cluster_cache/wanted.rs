@@ -10,13 +10,13 @@ use wavegate_api::resource_key::ResourceKey;
 /// Contains only digests of their keys. Two objects of one digest are one object here, which
 /// costs no more than a reconcile, or the content of an object that nobody needs.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedKinds {
     by_key: BTreeSet<(u64, Arc<str>)>,
     /// In an order that is the same in each simulation.
     by_instance: BTreeMap<Arc<str>, Box<[u64]>>,
 }
 
-impl Wanted {
+impl WantedKinds {
     /// The instances that need an object.
     pub fn by(&self, key: &ResourceKey) -> impl Iterator<Item = &str> {
         let key = key.digest();
@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn an_object_is_wanted_by_the_instances_that_name_it_now() {
         let [a, b] = ["a", "b"].map(|name| ResourceKey::new("", "ConfigMap", "web", name));
-        let mut wanted = Wanted::default();
-        let by = |wanted: &Wanted, key| wanted.by(key).map(str::to_owned).collect::<Vec<_>>();
+        let mut wanted = WantedKinds::default();
+        let by = |wanted: &WantedKinds, key| wanted.by(key).map(str::to_owned).collect::<Vec<_>>();
         wanted.set("two", [&a]);
         wanted.set("one", [&a, &b, &a]);
         assert_eq!(by(&wanted, &a), ["one", "two"]);

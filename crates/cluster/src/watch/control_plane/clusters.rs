@@ -14,7 +14,7 @@ pub fn cluster_secret(secret: &Secret) -> Option<ClusterSecret> {
     if !secrets::is_cluster(secret) || secret.meta().deletion_timestamp.is_some() {
         return None;
     }
-    let text = |key: &str| secrets::text(secret, key);
+    let text = |key: &str| secrets::secret_text(secret, key);
     let mut annotations = secret.metadata.annotations.clone().unwrap_or_default();
     annotations.remove(LAST_APPLIED);
     let text_of = |text: &Option<String>| text.clone().unwrap_or_default();

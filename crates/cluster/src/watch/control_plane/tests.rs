@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use super::*;
-use crate::act::manifests;
+use crate::act::commands::manifests;
 use crate::watch::object::resource;
 use kube_sim::{Effect, Fault, RequestRecord, Server};
 use wavegate_api::{ObjectKey, crds, steering};

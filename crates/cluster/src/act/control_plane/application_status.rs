@@ -61,7 +61,7 @@ pub enum Error {
 }
 
 /// The kind Application, for request paths.
-pub fn resource() -> ApiResource {
+pub fn application_resource() -> ApiResource {
     ApiResource {
         group: GROUP.to_owned(),
         version: VERSION.to_owned(),
@@ -73,7 +73,7 @@ pub fn resource() -> ApiResource {
 
 /// Applications of one namespace.
 pub fn applications(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), namespace, &resource())
+    Api::namespaced_with(client.clone(), namespace, &application_resource())
 }
 
 /// Reads one Application from the API server, not from the cache; `None` when it was deleted.
@@ -81,19 +81,19 @@ pub fn applications(client: &kube::Client, namespace: &str) -> Api<DynamicObject
 /// # Errors
 ///
 /// [`Error::Failed`].
-pub async fn read(
+pub async fn read_application(
     client: &kube::Client,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Value>, Error> {
     let read = applications(client, namespace).get(name).await;
     let read = existing(read).map_err(|error| failed(name, &error))?;
-    Ok(read.map(|object| raw(object, &resource())))
+    Ok(read.map(|object| raw(object, &application_resource())))
 }
 
 /// The merge patch that changes `base`, an Application as read, into `wanted`, without
 /// credentials in its messages; `None` when nothing differs.
-pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
+pub fn status_patch(base: &Value, wanted: &Value) -> Option<Value> {
     let patch = merge_patch(base, wanted)?;
     let Some(words) = patch.get("status") else { return Some(patch) };
     let mut shown = words.clone();
@@ -118,7 +118,7 @@ pub struct Sent {
     pub merged: bool,
 }
 
-/// Sends a [`patch`] and returns the stored object. `now` is the time of the condition
+/// Sends a [`status_patch`] and returns the stored object. `now` is the time of the condition
 /// for a status that is too large.
 ///
 /// When another client changed other fields, the write is repeated on the new version;
@@ -128,14 +128,14 @@ pub struct Sent {
 /// # Errors
 ///
 /// All of [`Error`].
-pub async fn send(
+pub async fn send_patch(
     client: &kube::Client,
     base: &Value,
     mut patch: Value,
     now: Timestamp,
 ) -> Result<Sent, Error> {
     let (namespace, name) = (base.namespace(), base.name());
-    let api: Api<Object> = api(client, Some(namespace), &resource());
+    let api: Api<Object> = api(client, Some(namespace), &application_resource());
     require_version(&mut patch, base);
     for attempt in 0..ATTEMPTS {
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
@@ -144,7 +144,7 @@ pub async fn send(
                 return Err(Error::Gone { name: name.to_owned() });
             }
             Err(error) if has_code(&error, 409) => {
-                let newest = read(client, namespace, name).await?;
+                let newest = read_application(client, namespace, name).await?;
                 let Some(newest) = newest else {
                     return Err(Error::Gone { name: name.to_owned() });
                 };
@@ -211,7 +211,7 @@ async fn too_large(
     // The list of conditions is replaced as a whole.
     require_version(&mut patch, base);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-        Ok(object) => too_large(raw(object, &resource())),
+        Ok(object) => too_large(raw(object, &application_resource())),
         Err(error) => failed(name, &error),
     }
 }

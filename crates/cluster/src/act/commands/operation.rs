@@ -8,7 +8,9 @@ use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::application_status::{applications, read, resource};
+use crate::act::control_plane::application_status::{
+    application_resource, applications, read_application,
+};
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{has_code, is_gone, reason};
 use wavegate_api::raw::{edit_metadata, require_version};
@@ -54,7 +56,7 @@ pub enum Terminated {
 /// # Errors
 ///
 /// All of [`Error`] except [`Error::Idle`]; nothing is written then.
-pub async fn request(
+pub async fn request_operation(
     client: &Client,
     application: &Value,
     request: &SyncRequest,
@@ -78,7 +80,10 @@ pub async fn request(
 /// # Errors
 ///
 /// [`Error::Idle`], [`Error::Gone`] and [`Error::Failed`].
-pub async fn terminate(client: &Client, application: &Value) -> Result<Terminated, Error> {
+pub async fn terminate_operation(
+    client: &Client,
+    application: &Value,
+) -> Result<Terminated, Error> {
     let mut application = application.clone();
     for _ in 0..ATTEMPTS {
         let fields = Fields::of(&application);
@@ -120,10 +125,10 @@ async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Writte
     });
     let api = applications(client, namespace);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(object) => Ok(Written::Stored(raw(object, &resource()))),
+        Ok(object) => Ok(Written::Stored(raw(object, &application_resource()))),
         Err(error) if is_gone(&error) => Err(Error::Gone),
         Err(error) if has_code(&error, 409) => {
-            let newest = read(client, namespace, name).await;
+            let newest = read_application(client, namespace, name).await;
             let newest = newest.map_err(|error| Error::Failed(error.to_string()))?;
             let newest = newest.filter(|newest| newest.uid() == base.uid());
             newest.map(Written::Changed).ok_or(Error::Gone)

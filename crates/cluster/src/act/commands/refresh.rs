@@ -21,7 +21,7 @@ use wavegate_api::annotations::{APPLICATION_SET_REFRESH, REFRESH, REFRESH_TIMEST
 /// # Errors
 ///
 /// When the request fails.
-pub async fn application(
+pub async fn refresh_application(
     client: &Client,
     key: &ObjectKey,
     hard: bool,

@@ -75,8 +75,8 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    fn through(&self) -> delete::Through<'_> {
-        delete::Through { cluster: self.cluster, client: self.client, meter: self.meter }
+    fn through(&self) -> delete::DeleteTarget<'_> {
+        delete::DeleteTarget { cluster: self.cluster, client: self.client, meter: self.meter }
     }
 
     fn applier(&self) -> Applier<'_> {
@@ -129,7 +129,7 @@ impl Executor<'_> {
                 let server_side = request.method.how == How::ServerSide;
                 // The sync may change its definition first.
                 if is_defined(apply, act) || (server_side && !self.server_dry_run) {
-                    return outcome::done(&request.key, "configured", &Value::Null, true);
+                    return outcome::done_outcome(&request.key, "configured", &Value::Null, true);
                 }
                 let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
                 let live = object(&apply.task);
@@ -151,7 +151,8 @@ impl Executor<'_> {
                     Ok(resource) => {
                         let (key, uid) = (&target.key, &target.uid);
                         let _permit = self.requests.acquire().await;
-                        delete::delete(self.through(), &resource, key, uid, *propagation).await
+                        delete::delete_object(self.through(), &resource, key, uid, *propagation)
+                            .await
                     }
                     Err(happened) => happened,
                 }
@@ -216,7 +217,7 @@ impl Executor<'_> {
             Err(happened) => return happened,
         };
         match self.cluster.read(&resource, key).await {
-            Ok(Some(found)) => outcome::done(key, "found", &found, false),
+            Ok(Some(found)) => outcome::done_outcome(key, "found", &found, false),
             Ok(None) => Happened::Gone,
             Err(error) => Happened::Unknown(error.to_string()),
         }
@@ -245,7 +246,7 @@ impl Executor<'_> {
             return Ok(());
         }
         let _permit = self.requests.acquire().await;
-        match delete::delete(self.through(), &resource, key, uid, *propagation).await {
+        match delete::delete_object(self.through(), &resource, key, uid, *propagation).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))

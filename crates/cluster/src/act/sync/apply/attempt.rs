@@ -12,7 +12,7 @@ use wavegate_api::Raw;
 use wavegate_engine::sync::{ApplyRequest, Happened, How};
 
 /// Outcome of one attempt.
-pub(super) enum Attempt {
+pub(super) enum ApplyAttempt {
     /// The response of the server, and the verb for messages.
     Answered(&'static str, Result<Value, kube::Error>),
     /// The apply is complete, without a further attempt.
@@ -31,7 +31,7 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         send: &Sender<'_>,
-    ) -> Attempt {
+    ) -> ApplyAttempt {
         let target = apply.manifest.as_ref();
         let (verb, answer) = match (how, live) {
             (How::ServerSide, found) => {
@@ -41,10 +41,10 @@ impl Applier<'_> {
                     if has_code(&error, 409)
                         || (has_code(&error, 422) && self.has_changed(found, send).await)
                     {
-                        return Attempt::Outdated;
+                        return ApplyAttempt::Outdated;
                     }
                     let key = send.key;
-                    return Attempt::Ended(Happened::Failed(format!(
+                    return ApplyAttempt::Ended(Happened::Failed(format!(
                         "Failed to perform client-side apply migration for {key}: {}",
                         reason(&error)
                     )));
@@ -55,7 +55,7 @@ impl Applier<'_> {
                 ("created", send.create(&merge::with_last_applied(target)).await)
             }
             (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
-                None => return Attempt::Unchanged(live.clone()),
+                None => return ApplyAttempt::Unchanged(live.clone()),
                 Some(patch) => ("configured", send.merge(&patch, live).await),
             },
             (How::Replace | How::Update | How::Create, None) => {
@@ -66,7 +66,7 @@ impl Applier<'_> {
             }
             (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
         };
-        Attempt::Answered(verb, answer)
+        ApplyAttempt::Answered(verb, answer)
     }
 
     /// Whether the object has another version now: then a patch may not fit it, which is no

@@ -13,7 +13,7 @@ use wavegate_api::cluster::KUBERNETES_VERSION_LABEL;
 /// # Errors
 ///
 /// The message of the server.
-pub async fn write(
+pub async fn write_label(
     client: &kube::Client,
     (namespace, name): (&str, &str),
     version: &str,

@@ -39,7 +39,11 @@ pub enum Written {
 /// When the API server rejects the patch or is not available. Code 422 is such an error
 /// unless the object has another version: patches that do not fit an object of the observed
 /// version would never fit.
-pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Written, kube::Error> {
+pub async fn write_set_status(
+    client: &Client,
+    set: &Set,
+    wanted: &Status,
+) -> Result<Written, kube::Error> {
     let api: Api<Object> =
         Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
     let first = update(&api, set, &set.version, &set.status, wanted).await?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::act::meter::Meter;
-use crate::act::request_limit::RequestLimit;
+use crate::act::sync::meter::Meter;
+use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::ClusterCache;
 use wavegate_application::owner::Owner;
 

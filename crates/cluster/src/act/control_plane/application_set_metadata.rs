@@ -14,7 +14,7 @@ use wavegate_rollout::application_set::stored::Set;
 /// # Errors
 ///
 /// When the API server rejects the patch or is not available.
-pub async fn patch(
+pub async fn patch_set_metadata(
     client: &Client,
     set: &Set,
     metadata: Value,

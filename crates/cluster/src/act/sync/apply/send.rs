@@ -10,10 +10,10 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::applier::Applier;
-use crate::act::meter::Meter;
-use crate::act::request_limit::RequestLimit;
-use crate::act::retry;
-use crate::act::secrets::redacted_error;
+use crate::act::sync::meter::Meter;
+use crate::act::sync::request_limit::RequestLimit;
+use crate::act::sync::retry;
+use crate::act::sync::secrets::redacted_error;
 use crate::watch::failure::checked;
 use wavegate_api::raw::{edit_metadata, require_version};
 use wavegate_api::resource_key::ResourceKey;

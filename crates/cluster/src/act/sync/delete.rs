@@ -7,7 +7,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use super::meter::Meter;
-use super::outcome::{api, done, failed};
+use super::outcome::{done_outcome, failed_outcome, object_api};
 use super::retry::{self, pause};
 use crate::watch::cluster_cache::{ClusterCache, raw};
 use crate::watch::failure::{checked, has_code, reason};
@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 5;
 
 /// How deletions reach a cluster.
 #[derive(Clone, Copy)]
-pub struct Through<'a> {
+pub struct DeleteTarget<'a> {
     /// Its live state.
     pub cluster: &'a ClusterCache,
     /// Sends the writes: the client of the cluster, or one that acts as a service account.
@@ -34,8 +34,8 @@ pub struct Through<'a> {
 /// and the object still exists, for example because of finalizers; [`Happened::Gone`]
 /// that it does not exist any more or was replaced by another one. An object without a
 /// UID is not deleted, since the name may refer to another one.
-pub async fn delete(
-    Through { cluster, client, meter }: Through<'_>,
+pub async fn delete_object(
+    DeleteTarget { cluster, client, meter }: DeleteTarget<'_>,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -55,9 +55,9 @@ pub async fn delete(
         ..DeleteParams::default()
     };
     if let Err(error) = checked(key) {
-        return failed(&error);
+        return failed_outcome(&error);
     }
-    let api = api(client, resource, &key.namespace);
+    let api = object_api(client, resource, &key.namespace);
     let of = (resource.plural.as_str(), key.namespace.as_str());
     let request = || async {
         let answer = api.delete(&key.name, &params).await;
@@ -79,7 +79,7 @@ pub async fn delete(
                 if held {
                     cluster.put(&Arc::new(object));
                 }
-                return done(key, "deleted", &Value::Null, false);
+                return done_outcome(key, "deleted", &Value::Null, false);
             }
             Err(error) => error,
         };
@@ -88,7 +88,7 @@ pub async fn delete(
             return Happened::Gone;
         }
         if !has_code(&error, 409) {
-            return failed(&error);
+            return failed_outcome(&error);
         }
         refusal = reason(&error);
         // Usually, the precondition failed, since the name refers to another object now.
@@ -96,7 +96,7 @@ pub async fn delete(
             Ok(Some(object)) if object.uid() == uid => {
                 // The server refuses to delete it twice.
                 if object.is_deleting() {
-                    return done(key, "deleted", &Value::Null, false);
+                    return done_outcome(key, "deleted", &Value::Null, false);
                 }
             }
             Ok(_) => return Happened::Gone,
@@ -113,15 +113,15 @@ pub async fn delete(
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
 /// or the object is gone, or the object was replaced.
 pub async fn remove_finalizer(
-    Through { cluster, client, meter }: Through<'_>,
+    DeleteTarget { cluster, client, meter }: DeleteTarget<'_>,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
 ) -> Happened {
     if let Err(error) = checked(key) {
-        return failed(&error);
+        return failed_outcome(&error);
     }
-    let api = api(client, resource, &key.namespace);
+    let api = object_api(client, resource, &key.namespace);
     for attempt in 1..=ATTEMPTS {
         let object = match cluster.read(resource, key).await {
             Ok(Some(object)) => object,
@@ -130,7 +130,7 @@ pub async fn remove_finalizer(
         };
         let another = !uid.is_empty() && object.uid() != uid;
         if another || !object.finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
-            return done(key, "released", &object, false);
+            return done_outcome(key, "released", &object, false);
         }
         let kept: Vec<&str> = object.finalizers().filter(|f| *f != HOOK_FINALIZER).collect();
         let patch = json!({"metadata": {
@@ -153,11 +153,11 @@ pub async fn remove_finalizer(
                 }
                 let object = Arc::new(object);
                 cluster.put(&object);
-                return done(key, "released", &object, false);
+                return done_outcome(key, "released", &object, false);
             }
             Err(error) if has_code(&error, 404) => return Happened::Gone,
             Err(error) if has_code(&error, 409) => pause(key, attempt).await,
-            Err(error) => return failed(&error),
+            Err(error) => return failed_outcome(&error),
         }
     }
     Happened::Unknown("the object keeps changing".to_owned())

@@ -32,7 +32,7 @@ pub async fn define_all(client: &Client, manager: &str) -> Result<(), kube::Erro
 /// # Errors
 ///
 /// When its kind does not exist, or the object is rejected.
-pub async fn apply(
+pub async fn apply_manifest(
     client: &Client,
     manager: &str,
     object: &Value,
@@ -46,7 +46,11 @@ pub async fn apply(
 /// # Errors
 ///
 /// When its kind does not exist, or the object is rejected.
-pub async fn create(client: &Client, manager: &str, object: &Value) -> Result<(), kube::Error> {
+pub async fn create_manifest(
+    client: &Client,
+    manager: &str,
+    object: &Value,
+) -> Result<(), kube::Error> {
     let resource = ApiResource::from_gvk(&kind(object));
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), object.namespace(), &resource);
@@ -84,7 +88,7 @@ impl<'a> Applier<'a> {
     ///
     /// # Errors
     ///
-    /// As [`apply`].
+    /// As [`apply_manifest`].
     pub async fn apply(&mut self, object: &Value) -> Result<DynamicObject, kube::Error> {
         let client = self.client.clone();
         let (resource, scope) = match self.kinds.entry(kind(object)) {

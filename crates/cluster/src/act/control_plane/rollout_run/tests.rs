@@ -2,7 +2,8 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
 use super::*;
-use crate::act::{manifests, rollout_policy};
+use crate::act::commands::manifests;
+use crate::act::control_plane::rollout_policy;
 use crate::watch::control_plane::Kind;
 use kube_sim::Server;
 use wavegate_api::steering::{PolicyStatus, RunPhase, RunStep};
@@ -44,7 +45,7 @@ impl World {
     }
 
     async fn create(&self, name: &str, uid: &str) -> Written {
-        create(&self.client, &self.cache, &run(name, uid)).await.unwrap()
+        create_run(&self.client, &self.cache, &run(name, uid)).await.unwrap()
     }
 
     async fn write(&self, run: &Object, status: &RolloutRunStatus) -> Written {
@@ -127,15 +128,15 @@ async fn a_run_is_deleted_only_as_itself() {
     let world = World::defined().await;
     let shop = &world.set("shop").await;
     let first = done(world.create("shop-1", shop).await);
-    done(delete(&world.client, &world.cache, &first).await.unwrap());
+    done(delete_run(&world.client, &world.cache, &first).await.unwrap());
     assert!(world.cache.all().is_empty());
     let second = done(world.create("shop-1", shop).await);
-    let again = delete(&world.client, &world.cache, &first).await.unwrap();
+    let again = delete_run(&world.client, &world.cache, &first).await.unwrap();
     assert!(matches!(again, Written::Outdated));
     assert_eq!(world.cache.all().len(), 1, "the second one stays");
-    done(delete(&world.client, &world.cache, &second).await.unwrap());
+    done(delete_run(&world.client, &world.cache, &second).await.unwrap());
     assert!(matches!(
-        delete(&world.client, &world.cache, &second).await.unwrap(),
+        delete_run(&world.client, &world.cache, &second).await.unwrap(),
         Written::Outdated
     ));
     assert!(matches!(world.write(&second, &RolloutRunStatus::default()).await, Written::Outdated));
@@ -148,13 +149,13 @@ async fn what_the_server_refuses_is_an_outcome_with_its_reason() {
     let gone = run("shop-1", "u1").to_json().into();
     let status = RolloutRunStatus::default();
     assert!(matches!(absent.write(&gone, &status).await, Written::Absent));
-    let deleted = delete(&absent.client, &absent.cache, &gone).await.unwrap();
+    let deleted = delete_run(&absent.client, &absent.cache, &gone).await.unwrap();
     assert!(matches!(deleted, Written::Absent));
 
     let world = World::defined().await;
     let mut nameless = run("shop-1", "u1");
     nameless.spec.application_set.clear();
-    let refused = create(&world.client, &world.cache, &nameless).await.unwrap();
+    let refused = create_run(&world.client, &world.cache, &nameless).await.unwrap();
     let Written::Refused(why) = refused else { panic!("{refused:?}") };
     assert!(why.contains("spec.applicationSet"), "{why}");
     let lists: Api<Object> = api(&world.client, Some(NAMESPACE), &resource(steering::RUN));

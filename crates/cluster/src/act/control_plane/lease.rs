@@ -37,9 +37,9 @@ pub struct Holder {
 
 /// When the version of another holder was first observed.
 #[derive(Debug, Default)]
-pub struct Observed(Option<(String, Instant)>);
+pub struct ObservedLease(Option<(String, Instant)>);
 
-impl Observed {
+impl ObservedLease {
     /// Records an observation. Returns whether the Lease has been renewed since the last one.
     pub fn record(&mut self, holder: &Holder) -> bool {
         let known = self.0.as_ref().map(|(version, _)| *version == holder.version);
@@ -58,7 +58,7 @@ impl Observed {
 
 /// The result of one attempt.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum LeaseAttempt {
     /// This process holds the Lease.
     Held,
     /// Another one does.
@@ -112,9 +112,9 @@ impl Lease {
     pub async fn attempt(
         &self,
         has_expired: impl Fn(&Holder) -> bool,
-    ) -> Result<Attempt, kube::Error> {
+    ) -> Result<LeaseAttempt, kube::Error> {
         if self.renew().await? {
-            return Ok(Attempt::Held);
+            return Ok(LeaseAttempt::Held);
         }
         let written = match self.api.get_opt(&self.name).await? {
             None => {
@@ -127,7 +127,7 @@ impl Lease {
                 let holder = holder(&lease);
                 let free = holder.identity.is_empty() || holder.identity == self.identity;
                 if !free && !has_expired(&holder) {
-                    return Ok(Attempt::By(holder));
+                    return Ok(LeaseAttempt::By(holder));
                 }
                 lease.spec = Some(self.spec(lease.spec.as_ref()));
                 self.api.replace(&self.name, &PostParams::default(), &lease).await
@@ -136,9 +136,9 @@ impl Lease {
         match written {
             Ok(lease) => {
                 *self.written.lock() = Some(lease);
-                Ok(Attempt::Held)
+                Ok(LeaseAttempt::Held)
             }
-            Err(error) if has_code(&error, 409) => Ok(Attempt::Conflict),
+            Err(error) if has_code(&error, 409) => Ok(LeaseAttempt::Conflict),
             Err(error) => Err(error),
         }
     }
@@ -242,14 +242,14 @@ mod tests {
         let server = Server::new();
         let first = lease(&server, "a");
         for _ in 0..3 {
-            assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+            assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
         }
         assert_eq!(verbs(&server, "a"), ["get", "create", "update", "update"]);
 
         let others: Api<Object> = Api::namespaced(server.client_as("b"), "default");
         let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
         others.patch("one", &PatchParams::default(), &Patch::Merge(note)).await.unwrap();
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
         assert_eq!(verbs(&server, "a")[4..], ["update", "get", "update"]);
         let stored = others.get("one").await.unwrap();
         assert!(stored.metadata.annotations.unwrap().contains_key("example.com/note"));
@@ -260,27 +260,27 @@ mod tests {
     async fn a_lease_that_another_one_has_taken_is_not_renewed() {
         let server = Server::new();
         let (first, second) = (lease(&server, "a"), lease(&server, "b"));
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
-        assert!(matches!(second.attempt(|_| true).await.unwrap(), Attempt::Held));
-        let Attempt::By(holder) = first.attempt(|_| false).await.unwrap() else {
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
+        assert!(matches!(second.attempt(|_| true).await.unwrap(), LeaseAttempt::Held));
+        let LeaseAttempt::By(holder) = first.attempt(|_| false).await.unwrap() else {
             panic!("two hold the Lease");
         };
         assert_eq!(holder.identity, "b");
         second.release().await.unwrap();
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
-        assert!(matches!(second.attempt(|_| false).await.unwrap(), Attempt::By(_)));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
+        assert!(matches!(second.attempt(|_| false).await.unwrap(), LeaseAttempt::By(_)));
     }
 
     #[tokio::test]
     async fn a_deleted_lease_and_a_lost_answer_are_no_obstacles() {
         let server = Server::new();
         let first = lease(&server, "a");
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
         first.api.delete("one", &DeleteParams::default()).await.unwrap();
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
         let update = |request: &kube_sim::RequestRecord| request.verb == "update";
         server.inject(Fault::new(Effect::StatusAfterApplying(504), update));
         first.attempt(|_| false).await.unwrap_err();
-        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
     }
 }

@@ -18,12 +18,12 @@ use std::time::Duration;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::outcome::{done, failed};
+use super::outcome::{done_outcome, failed_outcome};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
 use crate::watch::failure::{has_code, is_transient, reason};
 pub use applier::Applier;
-use attempt::Attempt;
+use attempt::ApplyAttempt;
 pub use merge::with_last_applied;
 use send::Sender;
 use wavegate_api::conditions::status::TRUE;
@@ -73,7 +73,7 @@ impl Applier<'_> {
         let send = Sender::new(self, &resource, key, apply.method.validate, dry_run);
         let unchanged = matches!(apply.method.how, How::ClientSide) || dry_run;
         if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
-            return done(key, "unchanged", live, dry_run);
+            return done_outcome(key, "unchanged", live, dry_run);
         }
         if dry_run && apply.method.how != How::ServerSide {
             return self.check(apply, live, &resource).await;
@@ -129,7 +129,7 @@ impl Applier<'_> {
             (How::Replace | How::Create, Some(_)) => "replaced",
             (How::Update, Some(_)) => "updated",
         };
-        done(key, verb, &Value::Null, true)
+        done_outcome(key, verb, &Value::Null, true)
     }
 
     /// Creates a hook. A hook that exists with the same stamp was created by an
@@ -170,7 +170,7 @@ impl Applier<'_> {
             };
             let again = tries < TRIES && is_transient(&error);
             if !again && !has_code(&error, 409) {
-                return failed(&error);
+                return failed_outcome(&error);
             }
             // Without a name it can only be found by its stamp, in the cache.
             if manifest.name().is_empty() {
@@ -192,7 +192,7 @@ impl Applier<'_> {
                 stamp.is_some() && stamp == apply.stamp.as_deref()
             };
             match found {
-                Some(found) if stamp(&found) => return done(key, "created", &found, false),
+                Some(found) if stamp(&found) => return done_outcome(key, "created", &found, false),
                 _ if again => {}
                 None => return Happened::Unknown("the previous hook was just deleted".to_owned()),
                 Some(found) => {
@@ -243,9 +243,9 @@ impl Applier<'_> {
             Ok(object) => {
                 let object = Arc::new(object);
                 self.cluster.put(&object);
-                done(key, verb, &object, false)
+                done_outcome(key, verb, &object, false)
             }
-            Err(error) => failed(&error),
+            Err(error) => failed_outcome(&error),
         }
     }
 
@@ -273,13 +273,13 @@ impl Applier<'_> {
                 return leaving(send.key);
             }
             let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
-                Attempt::Answered(verb, answer) => (verb, answer),
-                Attempt::Ended(happened) => return happened,
-                Attempt::Unchanged(live) if newest || send.dry_run => {
-                    return done(send.key, "unchanged", &live, send.dry_run);
+                ApplyAttempt::Answered(verb, answer) => (verb, answer),
+                ApplyAttempt::Ended(happened) => return happened,
+                ApplyAttempt::Unchanged(live) if newest || send.dry_run => {
+                    return done_outcome(send.key, "unchanged", &live, send.dry_run);
                 }
                 // The copy may be of an object that was deleted a moment ago.
-                Attempt::Unchanged(_) => {
+                ApplyAttempt::Unchanged(_) => {
                     newest = true;
                     live = match self.cluster.read(send.resource, send.key).await {
                         Ok(live) => live,
@@ -287,7 +287,7 @@ impl Applier<'_> {
                     };
                     continue;
                 }
-                Attempt::Outdated => {
+                ApplyAttempt::Outdated => {
                     live = match self.read_again(attempt, send).await {
                         Ok(live) => live,
                         Err(happened) => return happened,
@@ -296,7 +296,7 @@ impl Applier<'_> {
                 }
             };
             let error = match answer {
-                Ok(object) if send.dry_run => return done(send.key, verb, &object, true),
+                Ok(object) if send.dry_run => return done_outcome(send.key, verb, &object, true),
                 Ok(object) => {
                     // It was accepted, but the object goes, and what was applied with it.
                     let goes = object.is_deleting() && apply.stamp.is_none();
@@ -307,7 +307,7 @@ impl Applier<'_> {
             };
             let immutable = has_code(&error, 422);
             if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
-                return done(send.key, verb, &Value::Null, true);
+                return done_outcome(send.key, verb, &Value::Null, true);
             }
             let moves = how != How::ServerSide
                 && live.as_ref().is_some_and(|live| changes_role(send.key, live, target));
@@ -317,7 +317,7 @@ impl Applier<'_> {
             // A conflict, or an object that was created or deleted in the meantime.
             let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
             if !moved {
-                return failed(&error);
+                return failed_outcome(&error);
             }
             refused = Some(error);
             live = match self.read_again(attempt, send).await {
@@ -330,7 +330,7 @@ impl Applier<'_> {
         }
         match refused {
             Some(_) if force && !send.dry_run => self.recreate(apply, &new, send).await,
-            Some(error) => failed(&error),
+            Some(error) => failed_outcome(&error),
             None => Happened::Unknown("the object keeps changing".to_owned()),
         }
     }
@@ -379,9 +379,12 @@ impl Applier<'_> {
         let uid = found.as_ref().map(|found| found.uid()).unwrap_or_default();
         if found.is_some() {
             let foreground = Propagation::Foreground;
-            let through =
-                delete::Through { cluster: self.cluster, client: self.client, meter: self.meter };
-            match delete::delete(through, send.resource, send.key, uid, foreground).await {
+            let through = delete::DeleteTarget {
+                cluster: self.cluster,
+                client: self.client,
+                meter: self.meter,
+            };
+            match delete::delete_object(through, send.resource, send.key, uid, foreground).await {
                 Happened::Failed(words) => return Happened::Failed(words),
                 Happened::Unknown(words) => return Happened::Unknown(words),
                 Happened::Done { .. } | Happened::Gone => {}
@@ -407,7 +410,7 @@ impl Applier<'_> {
                         self.cluster.put(&Arc::new(object));
                     }
                 }
-                failed(&error)
+                failed_outcome(&error)
             }
         }
     }
@@ -523,14 +526,14 @@ fn is_there_already(error: &kube::Error) -> bool {
 /// The outcome of a dry run that may fail with these codes.
 fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> Happened {
     match answer {
-        Ok(object) => done(key, "created", &object, true),
+        Ok(object) => done_outcome(key, "created", &object, true),
         Err(error) if codes.iter().any(|code| has_code(&error, *code)) => {
             if has_code(&error, 404) && !is_missing_namespace(&error) {
-                return failed(&error);
+                return failed_outcome(&error);
             }
-            done(key, "created", &Value::Null, true)
+            done_outcome(key, "created", &Value::Null, true)
         }
-        Err(error) => failed(&error),
+        Err(error) => failed_outcome(&error),
     }
 }
 

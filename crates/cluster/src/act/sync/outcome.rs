@@ -10,7 +10,7 @@ use wavegate_api::resource_key::ResourceKey;
 use wavegate_engine::sync::{self, Happened};
 
 /// A failed request as an outcome for the sync engine.
-pub fn failed(error: &kube::Error) -> Happened {
+pub fn failed_outcome(error: &kube::Error) -> Happened {
     if is_unknown(error) {
         Happened::Unknown(reason(error))
     } else {
@@ -19,7 +19,7 @@ pub fn failed(error: &kube::Error) -> Happened {
 }
 
 /// A successful request, with a message as in kubectl (SE-341).
-pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
+pub fn done_outcome(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
     let (uid, resource_version) = match dry_run {
         true => Default::default(),
         false => (object.uid().to_owned(), object.resource_version().to_owned()),
@@ -43,7 +43,11 @@ fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
 }
 
 /// An API for one object; cluster-scoped when the namespace is empty.
-pub fn api(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+pub fn object_api(
+    client: &kube::Client,
+    resource: &ApiResource,
+    namespace: &str,
+) -> Api<DynamicObject> {
     match namespace {
         "" => Api::all_with(client.clone(), resource),
         namespace => Api::namespaced_with(client.clone(), namespace, resource),

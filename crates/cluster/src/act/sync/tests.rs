@@ -8,11 +8,11 @@ use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::apply::Applier;
-use super::delete::{Through, delete};
+use super::delete::{DeleteTarget, delete_object};
 use super::meter::Meter;
 use super::retry::TRIES;
-use crate::act::request_limit::RequestLimit;
-use crate::watch::cluster_cache::{ClusterCache, Reach};
+use crate::act::sync::request_limit::RequestLimit;
+use crate::watch::cluster_cache::{ClusterCache, ClusterReach};
 use kube_sim::{Effect, Fault, RequestRecord, Server};
 use wavegate_api::ResourceKey;
 use wavegate_api::tracking::Tracking;
@@ -38,7 +38,7 @@ impl World {
         let cluster = ClusterCache::new(
             "https://x",
             server.client_as(US),
-            (mark, Reach::default()),
+            (mark, ClusterReach::default()),
             trigger,
             stop,
         );
@@ -82,9 +82,9 @@ impl World {
         requests.iter().filter(ours).count()
     }
 
-    fn through(&self) -> Through<'_> {
+    fn through(&self) -> DeleteTarget<'_> {
         let client = self.cluster.client();
-        Through { cluster: &self.cluster, client, meter: Meter::default() }
+        DeleteTarget { cluster: &self.cluster, client, meter: Meter::default() }
     }
 
     fn applier(&self) -> Applier<'_> {
@@ -242,14 +242,14 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.inject(&effect, TRIES - 1, "delete");
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
-        let happened = delete(world.through(), &resource, &key, &uid, background).await;
+        let happened = delete_object(world.through(), &resource, &key, &uid, background).await;
         assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
-        let happened = delete(world.through(), &resource, &key, "", background).await;
+        let happened = delete_object(world.through(), &resource, &key, "", background).await;
         assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }
@@ -310,7 +310,7 @@ fn a_created_object_is_named_as_the_server_has_named_it_se_341() {
         (&created, true, "configmap/report-0 created (dry run)"),
         (&Value::Null, false, "configmap/report-0 created"),
     ] {
-        let done = super::outcome::done(&key, "created", object, dry_run);
+        let done = super::outcome::done_outcome(&key, "created", object, dry_run);
         let Happened::Done { message, .. } = done else { panic!("{done:?}") };
         assert_eq!(message, want);
     }

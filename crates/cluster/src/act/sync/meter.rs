@@ -26,7 +26,7 @@ pub struct SentRequest<'a> {
 }
 
 /// Takes what was done.
-pub trait Report: Send + Sync {
+pub trait RequestReport: Send + Sync {
     /// Takes a request.
     fn sent(&self, request: &SentRequest<'_>);
 
@@ -43,7 +43,7 @@ pub struct Meter<'a>(Option<Of<'a>>);
 
 #[derive(Clone, Copy)]
 struct Of<'a> {
-    report: &'a dyn Report,
+    report: &'a dyn RequestReport,
     application: &'a ObjectKey,
     project: &'a str,
     server: &'a str,
@@ -58,7 +58,7 @@ impl fmt::Debug for Meter<'_> {
 impl<'a> Meter<'a> {
     /// Reports to `report` for an Application of a project, and the URL of its cluster.
     pub fn new(
-        report: &'a dyn Report,
+        report: &'a dyn RequestReport,
         (application, project): (&'a ObjectKey, &'a str),
         server: &'a str,
     ) -> Self {

@@ -83,7 +83,11 @@ impl NewRun {
 /// # Errors
 ///
 /// When the API server is not available. What it refuses is an outcome.
-pub async fn create(client: &Client, cache: &Cache, run: &NewRun) -> Result<Written, kube::Error> {
+pub async fn create_run(
+    client: &Client,
+    cache: &Cache,
+    run: &NewRun,
+) -> Result<Written, kube::Error> {
     let (key, resource) = (&run.key, resource(steering::RUN));
     let api: Api<Object> = api(client, Some(&key.namespace), &resource);
     let answer = match api.create(&PostParams::default(), &run.to_json().into()).await {
@@ -103,7 +107,7 @@ pub async fn create(client: &Client, cache: &Cache, run: &NewRun) -> Result<Writ
 ///
 /// # Errors
 ///
-/// As [`create`].
+/// As [`create_run`].
 pub async fn write_status(
     client: &Client,
     cache: &Cache,
@@ -117,8 +121,8 @@ pub async fn write_status(
 ///
 /// # Errors
 ///
-/// As [`create`].
-pub(super) async fn write_mark(
+/// As [`create_run`].
+pub(in crate::act) async fn write_mark(
     client: &Client,
     cache: &Cache,
     run: &Object,
@@ -141,8 +145,12 @@ pub(super) async fn write_mark(
 ///
 /// # Errors
 ///
-/// As [`create`].
-pub async fn delete(client: &Client, cache: &Cache, run: &Object) -> Result<Written, kube::Error> {
+/// As [`create_run`].
+pub async fn delete_run(
+    client: &Client,
+    cache: &Cache,
+    run: &Object,
+) -> Result<Written, kube::Error> {
     let resource = resource(steering::RUN);
     let api: Api<Object> = api(client, Some(run.namespace()), &resource);
     let preconditions = Preconditions { uid: Some(run.uid().to_owned()), resource_version: None };

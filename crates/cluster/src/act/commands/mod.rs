@@ -1,0 +1,6 @@
+//! Writes of the command line.
+
+pub mod manifests;
+pub mod operation;
+pub mod refresh;
+pub mod steering;

@@ -1,0 +1,14 @@
+//! The actions of a sync: apply, delete, dry run; each returns an outcome.
+
+pub mod apply;
+pub mod delete;
+pub mod execute;
+pub mod meter;
+pub mod outcome;
+pub mod predict;
+pub mod request_limit;
+pub mod retry;
+mod secrets;
+
+#[cfg(test)]
+mod tests;
