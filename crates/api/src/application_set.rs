@@ -1,6 +1,7 @@
 //! ApplicationSet: generates Applications from a template and rolls out changes in steps
 //! (AS-001 … AS-009).
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -145,9 +146,24 @@ lenient! {
         pub rollout: Option<RolloutStatus>,
     }
 
+    /// The fields of a status but its lists of Applications, which may be long.
+    pub struct ApplicationSetSummary {
+        /// Conditions, sorted by type.
+        pub conditions: Vec<ApplicationSetCondition>,
+        /// Number of Applications.
+        pub resources_count: Option<u64>,
+        /// Health derived from the conditions.
+        pub health: Option<ApplicationSetHealth>,
+        /// Status of the rollout.
+        pub rollout: Option<RolloutStatus>,
+    }
+
     /// A condition of an ApplicationSet.
     #[schemars(extend("required" = ["message", "reason", "status", "type"]))]
     pub struct ApplicationSetCondition {
+        /// Time of the last transition.
+        pub last_transition_time: Option<Time>,
+    } and always {
         /// Type of the condition.
         #[serde(rename = "type")]
         pub type_: String,
@@ -157,32 +173,21 @@ lenient! {
         pub reason: String,
         /// Details of the last transition.
         pub message: String,
-        /// Time of the last transition.
-        pub last_transition_time: Option<Time>,
-    }
+    } and extra
 
     /// Health derived from the conditions.
     pub struct ApplicationSetHealth {
+        /// Time of the last change of the health status.
+        pub last_transition_time: Option<Time>,
+    } and always {
         /// Healthy, Progressing, Degraded or Unknown.
         pub status: HealthStatus,
         /// Details of the health status.
         pub message: String,
-        /// Time of the last change of the health status.
-        pub last_transition_time: Option<Time>,
-    }
+    } and extra
 
     /// Status of a rollout. A field of Wavegate, which Argo CD does not have.
     pub struct RolloutStatus {
-        /// Current step, counted from 1; the last step when all are complete, 0 when
-        /// there is no step.
-        pub step: i64,
-        /// Number of steps.
-        pub steps: i64,
-        /// Number of Healthy Applications in all steps, and their total: `7/12`.
-        pub progress: String,
-        /// Applications that the rollout is waiting for; at most ten entries.
-        #[schemars(extend("maxItems" = 10))]
-        pub waiting_for: Vec<WaitingFor>,
         /// Time when the rollout started.
         pub started_at: Option<Time>,
         /// Time when the current step became the current step; absent when all are
@@ -195,9 +200,20 @@ lenient! {
         /// Waits that were reported as stalled; at most ten entries.
         #[schemars(extend("maxItems" = 10))]
         pub stalled: Vec<StalledWait>,
+    } and always {
+        /// Current step, counted from 1; the last step when all are complete, 0 when
+        /// there is no step.
+        pub step: i64,
+        /// Number of steps.
+        pub steps: i64,
+        /// Number of Healthy Applications in all steps, and their total: `7/12`.
+        pub progress: String,
+        /// Applications that the rollout is waiting for; at most ten entries.
+        #[schemars(extend("maxItems" = 10))]
+        pub waiting_for: Vec<WaitingFor>,
         /// Summary of what the rollout is waiting for.
         pub message: String,
-    }
+    } and extra
 
     /// A wait that was reported by an Event `RolloutStalled`.
     #[schemars(extend("required" = ["application"]))]
@@ -206,11 +222,18 @@ lenient! {
         pub application: String,
         /// Time when the wait started.
         pub since: Option<Time>,
-    }
+    } and extra
 
     /// An Application that a rollout is waiting for.
     #[schemars(extend("required" = ["reason"]))]
     pub struct WaitingFor {
+        /// The blocking resource, as `group/Kind namespace/name`, if known.
+        pub resource: String,
+        /// Time when the wait started.
+        pub since: Option<Time>,
+        /// Time when the wait ends at the latest; absent when there is no limit.
+        pub until: Option<Time>,
+    } and always {
         /// Name of the Application.
         pub application: String,
         /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
@@ -223,12 +246,13 @@ lenient! {
         pub kind: String,
         /// Why the Application is not Healthy yet, in words that may change.
         pub reason: String,
-        /// The blocking resource, as `group/Kind namespace/name`, if known.
-        pub resource: String,
-        /// Time when the wait started.
-        pub since: Option<Time>,
-        /// Time when the wait ends at the latest; absent when there is no limit.
-        pub until: Option<Time>,
+    } and extra
+}
+
+impl ApplicationSetCondition {
+    /// Since when it is True; `None` while it is not.
+    pub fn true_since(&self) -> Option<Timestamp> {
+        self.last_transition_time.as_ref().filter(|_| self.status == "True").map(|at| at.0)
     }
 }
 

@@ -5,6 +5,15 @@
 
 use serde::{Deserialize, Deserializer};
 
+/// A type that keeps the fields that it does not know.
+pub trait UnknownFields {
+    /// These fields.
+    fn unknown(&self) -> &serde_json::Map<String, serde_json::Value>;
+
+    /// The same, to be changed.
+    fn unknown_mut(&mut self) -> &mut serde_json::Map<String, serde_json::Value>;
+}
+
 /// Reads a value, treating `null` as the default.
 pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -43,7 +52,8 @@ pub(super) fn any_objects(generator: &mut schemars::SchemaGenerator) -> schemars
 
 /// Defines structs whose fields are all optional when read and omitted when empty.
 /// `struct Name { … }` skips unknown fields; `struct Name { … } and extra` keeps them in
-/// `extra`; the fields of `struct Name { … } and always { … }` are written even when empty.
+/// `extra`; the fields of `struct Name { … } and always { … }` are written even when empty, and
+/// `… and always { … } and extra` is both.
 macro_rules! lenient {
     () => {};
     (
@@ -67,12 +77,35 @@ macro_rules! lenient {
     (
         $(#[$meta:meta])* pub struct $name:ident {$($fields:tt)*} and extra $($rest:tt)*
     ) => {
+        lenient! { $(#[$meta])* pub struct $name {$($fields)*} and always {} and extra $($rest)* }
+    };
+    (
+        $(#[$meta:meta])* pub struct $name:ident {$($fields:tt)*} and always {
+            $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
+        } and extra $($rest:tt)*
+    ) => {
         lenient! { @struct {$(#[$meta])*} $name {$($fields)*} {
+            $(
+                $(#[$field_meta])*
+                #[serde(deserialize_with = "crate::lenient::or_default")]
+                pub $field: $type,
+            )*
             /// Fields without a typed counterpart, unchanged.
             #[serde(flatten)]
             #[schemars(skip)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         } }
+
+        impl crate::UnknownFields for $name {
+            fn unknown(&self) -> &serde_json::Map<String, serde_json::Value> {
+                &self.extra
+            }
+
+            fn unknown_mut(&mut self) -> &mut serde_json::Map<String, serde_json::Value> {
+                &mut self.extra
+            }
+        }
+
         lenient! { $($rest)* }
     };
     (

@@ -59,6 +59,7 @@ pub use application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStat
 pub use cluster::Cluster;
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 pub use kind::GroupVersionKind;
+pub use lenient::UnknownFields;
 pub use object_key::ObjectKey;
 pub use operation::{Operation, OperationPhase};
 pub use raw::Raw;

@@ -238,7 +238,7 @@ fn one(record: &Record, now: Timestamp) -> String {
     }
     if !record.timeline.is_empty() {
         let rows = record.timeline.iter().map(|entry| {
-            let TimelineEntry { at, what, subject, by, message } = entry;
+            let TimelineEntry { at, what, subject, by, message, .. } = entry;
             let at = at.as_ref().map(|at| to_rfc3339(at.0)).unwrap_or_default();
             [or_dash(&at), what.clone(), or_dash(subject), or_dash(by), message.clone()]
         });

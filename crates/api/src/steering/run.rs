@@ -151,7 +151,7 @@ lenient! {
         pub revision: String,
         /// Number of Applications.
         pub applications: i64,
-    }
+    } and extra
 
     /// A step of a run.
     pub struct RunStep {
@@ -176,7 +176,7 @@ lenient! {
         pub in_flight: i64,
         /// Number of the failed ones.
         pub failed: i64,
-    }
+    } and extra
 
     /// A gate of a run.
     pub struct RunGate {
@@ -206,7 +206,7 @@ lenient! {
         pub opened_for: String,
         /// Digests of these targets: others are not let through before they are approved.
         pub admits: String,
-    }
+    } and extra
 
     /// An Application that a run waits for.
     pub struct RunWait {
@@ -218,7 +218,7 @@ lenient! {
         pub resource: String,
         /// The reason.
         pub message: String,
-    }
+    } and extra
 
     /// Applications that failed with the same signature.
     pub struct RunFailure {
@@ -230,7 +230,7 @@ lenient! {
         pub applications: Vec<String>,
         /// The message of the first one.
         pub message: String,
-    }
+    } and extra
 
     /// A transition of a run.
     pub struct TimelineEntry {
@@ -244,7 +244,7 @@ lenient! {
         pub by: String,
         /// In words.
         pub message: String,
-    }
+    } and extra
 
     /// The time that is left.
     pub struct Estimate {

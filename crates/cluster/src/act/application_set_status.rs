@@ -6,13 +6,12 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::watch::failure::{existing, has_code, is_gone};
 use crate::watch::object::{Object, resource};
 use wavegate_rollout::application_set::stored::{Resource, Set, Status};
 use wavegate_rollout::rollout::phase::Entry;
-use wavegate_rollout::rollout::status as entries;
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
 /// operations than this is replaced as a whole.
@@ -119,15 +118,15 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         return if is_empty { Vec::new() } else { vec![add("/status", new.to_json())] };
     }
     let mut operations = Vec::new();
-    let kept = new.storage.condition_of(&new.rollout);
+    let kept = new.storage.condition_of(new.rollout.as_ref());
     if old.conditions != new.conditions || old.storage.condition() != kept.as_ref() {
-        operations.push(add("/status/conditions", new.stored_conditions().into()));
+        operations.push(add("/status/conditions", json!(new.stored_conditions())));
     }
     for (field, old, new) in [
-        ("health", &old.health, &new.health),
-        ("resourcesCount", &old.resources_count, &new.resources_count),
+        ("health", json!(old.health), json!(new.health)),
+        ("resourcesCount", json!(old.resources_count), json!(new.resources_count)),
     ] {
-        operations.extend(field_operation(&format!("/status/{field}"), old, new));
+        operations.extend(field_operation(&format!("/status/{field}"), &old, &new));
     }
     operations.extend(match (&old.entries, &new.entries) {
         (None, None) => Vec::new(),
@@ -137,7 +136,7 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
                 path: "/status/applicationStatus",
                 is_exact: old.entries_are_exact && old_entries.is_some(),
                 name: |entry: &Entry| &entry.application,
-                json: entries::entry_json,
+                json: |entry: &Entry| new.entry_json(entry),
             };
             field.operations(old_entries.as_deref().unwrap_or_default(), new_entries)
         }
@@ -146,14 +145,14 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         path: "/status/resources",
         is_exact: old.resources_are_exact,
         name: |resource: &Resource| &resource.name,
-        json: Resource::to_json,
+        json: |resource: &Resource| new.resource_json(resource),
     };
     operations.extend(resources.operations(&old.resources, &new.resources));
-    let stored = old.storage.field(&old.rollout);
+    let stored = json!(old.storage.field(&old.rollout));
     if !new.storage.only_offers() {
-        operations.extend(rollout(stored, new.storage.field(&new.rollout)));
+        operations.extend(rollout(&stored, &json!(new.storage.field(&new.rollout))));
     } else if !operations.is_empty() {
-        operations.extend(field_operation("/status/rollout", stored, &new.rollout));
+        operations.extend(field_operation("/status/rollout", &stored, &json!(new.rollout)));
     }
     operations
 }
@@ -188,17 +187,18 @@ fn field_operation(path: &str, old: &Value, new: &Value) -> Option<PatchOperatio
 }
 
 /// A list of objects with unique names, by name.
-struct List<T> {
+struct List<T, J> {
     path: &'static str,
     /// Whether the stored list equals the serialized form of these elements.
     is_exact: bool,
     name: fn(&T) -> &str,
-    json: fn(&T) -> Value,
+    /// Its serialized form, with what is not known of it.
+    json: J,
 }
 
-impl<T: PartialEq> List<T> {
+impl<T: PartialEq, J: Fn(&T) -> Value> List<T, J> {
     fn operations(&self, old: &[T], new: &[T]) -> Vec<PatchOperation> {
-        let whole = || vec![add(self.path, new.iter().map(self.json).collect())];
+        let whole = || vec![add(self.path, new.iter().map(&self.json).collect())];
         if !self.is_exact {
             return whole();
         }
@@ -282,7 +282,6 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -336,9 +335,13 @@ mod tests {
                 };
                 let resources: Value = resources.iter().map(resource).collect();
                 let mut status = json!({
-                    "conditions": [{"type": "T", "status": step.to_string()}],
+                    "conditions": [
+                        {"type": "T", "status": step.to_string(), "reason": "R", "message": ""},
+                    ],
                     "resources": resources,
-                    "rollout": {"step": step, "steps": 3},
+                    "rollout": {
+                        "step": step, "steps": 3, "progress": "", "waitingFor": [], "message": "",
+                    },
                 });
                 if listed {
                     status["applicationStatus"] = entries;

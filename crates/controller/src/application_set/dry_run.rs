@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
+use wavegate_api::application_set::ApplicationSetCondition;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, Next};
 use wavegate_rollout::application_set::stored::{Set, Status};
@@ -79,12 +80,12 @@ fn of_writes(writes: &WritePlan) -> Vec<String> {
 
 /// The changes of the status: conditions and rollout.
 fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let said = |condition: &Value| {
-        ["type", "status", "reason", "message"].map(|field| text(&condition[field]))
+    let said = |one: &ApplicationSetCondition| {
+        [&one.type_, &one.status, &one.reason, &one.message].map(String::clone)
     };
-    let is_new =
-        |condition: &&Value| !stored.conditions.iter().any(|old| said(old) == said(condition));
+    let is_new = |condition: &&ApplicationSetCondition| {
+        !stored.conditions.iter().any(|old| said(old) == said(condition))
+    };
     let mut lines: Vec<String> = wanted
         .conditions
         .iter()
@@ -94,9 +95,9 @@ fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
             format!("set the condition {kind} to {status}, {reason}: {message}")
         })
         .collect();
-    let message = &wanted.rollout["message"];
-    if message.is_string() && *message != stored.rollout["message"] {
-        lines.push(format!("set status.rollout: {}", text(message)));
+    let message = |status: &'_ Status| status.rollout.as_ref().map(|one| one.message.clone());
+    if let Some(message) = message(wanted).filter(|new| message(stored).as_ref() != Some(new)) {
+        lines.push(format!("set status.rollout: {message}"));
     }
     lines
 }

@@ -142,7 +142,7 @@ fn starts(plan: &RolloutPlan, writes: &WritePlan) {
 /// Logs that `status.resources` does not list all Applications, when their number changes
 /// (AS-191).
 fn truncated(logged: &mut Logged, status: &Status) {
-    let (listed, count) = (status.resources.len(), status.resources_count.as_u64());
+    let (listed, count) = (status.resources.len(), status.resources_count);
     let now = count.filter(|count| stored::truncated(listed, *count).is_some());
     let known = std::mem::replace(&mut logged.truncated, now);
     if let Some(resources) = now

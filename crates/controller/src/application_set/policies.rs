@@ -203,7 +203,8 @@ fn status(
     let condition = |type_: &str, status: bool, reason: &str, message: String| {
         let status = if status { "True" } else { "False" };
         let message: String = message.chars().take(MESSAGE).collect();
-        let same = known.conditions.iter().find(|one| one.type_ == type_ && one.status == status);
+        let last = known.conditions.iter().find(|one| one.type_ == type_);
+        let same = last.filter(|last| last.status == status);
         let since = same.and_then(|same| same.last_transition_time.clone());
         ApplicationSetCondition {
             type_: type_.to_owned(),
@@ -211,6 +212,7 @@ fn status(
             reason: reason.to_owned(),
             message,
             last_transition_time: since.or(Some(Time(stored(now)))),
+            extra: last.map(|last| last.extra.clone()).unwrap_or_default(),
         }
     };
     let valid = match problems.is_empty() {

@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
@@ -15,7 +15,6 @@ use super::labels::{Labels, by_step, label_names, of};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
 use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::rollout_storage::rollout_among;
 use wavegate_rollout::application_set::shown;
 use wavegate_rollout::application_set::stored::Status;
 
@@ -60,11 +59,11 @@ impl ShownStatus {
 
     /// The open step and the number of steps; the step is 0 when all are complete.
     fn steps(&self) -> Option<(u64, u64)> {
-        let conditions = self.conditions.clone().unwrap_or_default();
-        let rollout = rollout_among(&conditions, &self.rollout);
-        let steps = rollout["steps"].as_u64()?;
-        let status = Status { conditions, rollout, ..Status::default() };
-        let rollout = shown::rollout(&status);
+        let summary = json!({ "conditions": self.conditions, "rollout": self.rollout });
+        let status = Status::read(&summary);
+        let rollout = status.rollout.as_ref()?;
+        let steps = u64::try_from(rollout.steps).ok()?;
+        let rollout = shown::rollout(&status, rollout);
         let open = rollout.step.filter(|_| !rollout.is_complete);
         Some((open.map_or(0, |step| step as u64 + 1), steps))
     }

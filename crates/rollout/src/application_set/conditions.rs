@@ -1,13 +1,14 @@
 //! The conditions of a set, and its health, which follows from them (AS-183, AS-184, AS-190).
 
-use jiff::Timestamp;
-use serde_json::{Value, json};
-
 use super::findings::{Findings, rollout_text, texts};
 use super::stored::MESSAGE_LIMIT;
 use crate::rollout::steps::{Problem, Strategy};
+use crate::rollout::unknown_fields::keep_unknown;
+use jiff::Timestamp;
+use wavegate_api::application_set::{ApplicationSetCondition, ApplicationSetHealth};
 use wavegate_api::conditions::application_set::{self as condition, reason};
-use wavegate_api::time::to_rfc3339;
+use wavegate_api::time::stored;
+use wavegate_api::{HealthStatus, Time};
 
 /// Messages of the good state, which tools compare (AS-184).
 const GENERATED: &str = "All applications have been generated successfully";
@@ -25,7 +26,7 @@ pub(super) fn conditions(
     findings: &Findings<'_>,
     truncated: Option<&str>,
     now: Timestamp,
-) -> Vec<Value> {
+) -> Vec<ApplicationSetCondition> {
     let (generated, settings) = (findings.generated, findings.settings);
     let is_generated = generated.error.is_none();
     let is_disabled = generated.is_disabled(settings);
@@ -83,9 +84,9 @@ pub(super) fn conditions(
         wanted.extend(rollout_conditions(findings));
     }
 
-    let mut conditions: Vec<Value> = findings.set.status.conditions.clone();
+    let mut conditions = findings.set.status.conditions.clone();
     let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
-    if is_disabled && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING) {
+    if is_disabled && conditions.iter().any(|old| old.type_ == condition::ROLLOUT_PROGRESSING) {
         // Clients that wait for its end must not wait forever.
         let message = "the rollout was stopped: progressive syncs are disabled in this controller, and all \
                        applications are updated at once";
@@ -96,14 +97,14 @@ pub(super) fn conditions(
         let message = emptied.message.clone();
         wanted.push((condition::DELETIONS_HELD, true, emptied.reason, message));
     } else if is_generated && !findings.keeps_hold {
-        conditions.retain(|condition| condition["type"] != condition::DELETIONS_HELD);
+        conditions.retain(|condition| condition.type_ != condition::DELETIONS_HELD);
     }
     let held = !generated.misspelt.is_empty();
     let has_ended = (is_generated || !is_selected) && findings.rollout.is_none();
     if has_ended && !is_disabled && !held {
         conditions.retain(|condition| {
-            condition["type"] != condition::ROLLOUT_PROGRESSING
-                && (condition["type"] != condition::INVALID_ROLLOUT_CONFIG
+            condition.type_ != condition::ROLLOUT_PROGRESSING
+                && (condition.type_ != condition::INVALID_ROLLOUT_CONFIG
                     || !misread(findings).is_empty())
         });
     }
@@ -115,8 +116,8 @@ pub(super) fn conditions(
     conditions
 }
 
-pub(super) fn sort(conditions: &mut [Value]) {
-    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
+pub(super) fn sort(conditions: &mut [ApplicationSetCondition]) {
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
 }
 
 /// The errors of `spec.strategy` when it results in no rollout: such as a
@@ -183,7 +184,7 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
 }
 
 pub(super) fn set_condition(
-    conditions: &mut Vec<Value>,
+    conditions: &mut Vec<ApplicationSetCondition>,
     kind: &str,
     holds: bool,
     reason: &str,
@@ -192,52 +193,59 @@ pub(super) fn set_condition(
 ) {
     let status = if holds { "True" } else { "False" };
     let message: String = message.chars().take(MESSAGE_LIMIT).collect();
-    let old = conditions.iter_mut().find(|condition| condition["type"] == kind);
-    let same = |old: &Value| {
-        old["status"] == status && old["reason"] == reason && old["message"] == message.as_str()
-    };
-    match old {
-        Some(old) if same(old) => {}
-        old => {
-            let condition = json!({
-                "type": kind,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": to_rfc3339(now),
-            });
-            match old {
-                Some(old) => *old = condition,
-                None => conditions.push(condition),
-            }
-        }
+    let at = conditions.iter().position(|condition| condition.type_ == kind);
+    let at = at.unwrap_or_else(|| {
+        conditions.push(ApplicationSetCondition::default());
+        conditions.len() - 1
+    });
+    let old = &mut conditions[at];
+    if old.type_ == kind && old.status == status && old.reason == reason && old.message == message {
+        return;
     }
+    *old = ApplicationSetCondition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: Some(Time(stored(now))),
+        extra: std::mem::take(&mut old.extra),
+    };
 }
 
 /// `status.health` from the conditions (AS-190).
-pub(super) fn health(conditions: &[Value], old: &Value, now: Timestamp) -> Value {
-    let holds = |kind: &str| {
-        conditions
-            .iter()
-            .find(|condition| condition["type"] == kind && condition["status"] == "True")
-    };
+pub(super) fn health(
+    conditions: &[ApplicationSetCondition],
+    old: Option<&ApplicationSetHealth>,
+    now: Timestamp,
+) -> ApplicationSetHealth {
+    let holds =
+        |kind: &str| conditions.iter().find(|one| one.type_ == kind && one.status == "True");
     let found = [
-        (condition::ERROR_OCCURRED, "Degraded"),
-        (condition::ROLLOUT_PROGRESSING, "Progressing"),
-        (condition::RESOURCES_UP_TO_DATE, "Healthy"),
+        (condition::ERROR_OCCURRED, HealthStatus::Degraded),
+        (condition::ROLLOUT_PROGRESSING, HealthStatus::Progressing),
+        (condition::RESOURCES_UP_TO_DATE, HealthStatus::Healthy),
     ];
     let found = found.into_iter().find_map(|(kind, status)| Some((status, holds(kind)?)));
-    let (status, message, began) = match found {
-        Some((status, condition)) => {
-            (status, condition["message"].clone(), condition["lastTransitionTime"].as_str())
-        }
-        None => ("Unknown", "".into(), None),
-    };
-    let since = match (old["lastTransitionTime"].as_str(), began) {
-        (Some(since), _) if old["status"] == status => since.to_owned(),
+    let status = found.map_or(HealthStatus::Unknown, |(status, _)| status);
+    let message = found.map(|(_, condition)| condition.message.clone()).unwrap_or_default();
+    let began = found.and_then(|(_, condition)| condition.last_transition_time.clone());
+    let known = old.and_then(|old| old.last_transition_time.clone());
+    let since = match (known, began) {
+        (Some(since), _) if old.is_some_and(|old| old.status == status) => since,
         // So that a definition without this field does not lead to another one each time.
-        (None, Some(began)) => began.to_owned(),
-        _ => to_rfc3339(now),
+        (None, Some(began)) => began,
+        _ => Time(stored(now)),
     };
-    json!({ "status": status, "message": message, "lastTransitionTime": since })
+    let mut health = ApplicationSetHealth {
+        status,
+        message,
+        last_transition_time: Some(since),
+        ..ApplicationSetHealth::default()
+    };
+    keep_unknown(
+        old.map(std::slice::from_ref).unwrap_or_default(),
+        std::slice::from_mut(&mut health),
+        |_, _| true,
+    );
+    health
 }

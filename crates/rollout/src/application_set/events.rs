@@ -59,7 +59,7 @@ pub fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
     if !new.has(kind, "True") || old.condition(kind) == new.condition(kind) {
         return None;
     }
-    let text = new.condition(kind)?["message"].as_str().unwrap_or_default().to_owned();
+    let text = new.condition(kind)?.message.clone();
     let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
     Some(Event::warning(reason, "Rollout", text))
 }
@@ -76,7 +76,7 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
         })
         .collect();
     let kind = condition::ROLLOUT_PROGRESSING;
-    let was_known = old.condition(kind).is_some() && !old.rollout.is_null();
+    let was_known = old.condition(kind).is_some() && old.rollout.is_some();
     if !was_known || old.open_step() != new.open_step() {
         let reason = if plan.open_step.is_some() { "StepOpened" } else { "RolloutComplete" };
         events.push(Event::normal(reason, "Rollout", rollout_message(plan)));

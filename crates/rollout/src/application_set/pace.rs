@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::observe::Existing;
 use super::stored::Status;
@@ -18,6 +17,8 @@ use crate::rollout::RolloutPlan;
 use crate::rollout::phase::Phase;
 use crate::rollout::steer::RunDecision;
 use crate::rollout::wait::WaitKind;
+use wavegate_api::HealthStatus;
+use wavegate_api::application_set::{RolloutStatus, WaitingFor};
 use wavegate_api::conditions::application_set::ROLLOUT_PROGRESSING;
 
 /// The least time between two status writes that are not urgent.
@@ -47,10 +48,6 @@ pub fn run_due_at(
     let is_early = due > now && written_at <= Some(now);
     (is_early && !run.is_urgent).then_some(due)
 }
-
-/// Fields of `status.rollout` that follow the entries. The number of listed entries is
-/// written together with them.
-const FOLLOWING: [&str; 4] = ["message", "waitingFor", "progress", "listed"];
 
 /// When the status may be written at the earliest; `None` means now. `written_at` is
 /// when this controller wrote the status last, `urgent` whether the rollout needs it.
@@ -102,26 +99,25 @@ fn may_wait(old: &Status, new: &Status) -> bool {
         && is_exact(new)
         && same_conditions(old, new)
         && old.entries.is_some() == new.entries.is_some()
-        && same_rollout(&old.rollout, &new.rollout)
+        && same_rollout(old.rollout.as_ref(), new.rollout.as_ref())
 }
 
 /// Whether nothing that follows the rollout differs but the words of waits for a limit that other
 /// sets share, and what repeats them.
 fn differs_in_shares(old: &Status, new: &Status) -> bool {
-    let waits = |status: &Status| status.rollout["waitingFor"].as_array().cloned();
-    let (Some(before), Some(after)) = (waits(old), waits(new)) else { return false };
-    let is_of_shares = |wait: &Value| wait["kind"] == WaitKind::MaxInFlight.name();
-    let without_words = |mut waits: Vec<Value>| {
+    let (Some(before), Some(after)) = (&old.rollout, &new.rollout) else { return false };
+    let is_of_shares = |wait: &WaitingFor| wait.kind == WaitKind::MaxInFlight.name();
+    let without_words = |rollout: &RolloutStatus| {
+        let mut waits = rollout.waiting_for.clone();
         for wait in waits.iter_mut().filter(|wait| is_of_shares(wait)) {
-            wait["reason"] = Value::Null;
+            wait.reason.clear();
         }
         waits
     };
-    let is_same = |field: &str| old.rollout[field] == new.rollout[field];
     // The messages are of the first one.
-    before.first().is_some_and(is_of_shares)
-        && is_same("progress")
-        && is_same("listed")
+    before.waiting_for.first().is_some_and(is_of_shares)
+        && before.progress == after.progress
+        && before.listed == after.listed
         && old.entries == new.entries
         && old.resources == new.resources
         && old.resources_count == new.resources_count
@@ -134,29 +130,39 @@ fn same_conditions(old: &Status, new: &Status) -> bool {
     let without_progress = |status: &Status| {
         let mut conditions = status.conditions.clone();
         for condition in &mut conditions {
-            if condition["type"] == ROLLOUT_PROGRESSING {
-                condition["message"] = Value::Null;
-                condition["lastTransitionTime"] = Value::Null;
+            if condition.type_ == ROLLOUT_PROGRESSING {
+                condition.message.clear();
+                condition.last_transition_time = None;
             }
         }
         let mut health = status.health.clone();
-        if health["status"] == "Progressing" {
-            health["message"] = Value::Null;
+        if let Some(health) = &mut health
+            && health.status == HealthStatus::Progressing
+        {
+            health.message.clear();
         }
         (conditions, health)
     };
     without_progress(old) == without_progress(new)
 }
 
-fn same_rollout(old: &Value, new: &Value) -> bool {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
-    let leads = |(field, _): &(&String, &Value)| !FOLLOWING.contains(&field.as_str());
-    old.iter().filter(leads).eq(new.iter().filter(leads))
+/// Whether the summaries differ at most in what follows the entries. The number of listed
+/// entries is written together with them.
+fn same_rollout(old: Option<&RolloutStatus>, new: Option<&RolloutStatus>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old == new };
+    let following = RolloutStatus {
+        message: new.message.clone(),
+        waiting_for: new.waiting_for.clone(),
+        progress: new.progress.clone(),
+        listed: new.listed,
+        ..old.clone()
+    };
+    following == *new
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -190,7 +196,7 @@ mod tests {
             ("phase", true, |s| s["applicationStatus"][0]["status"] = "Healthy".into()),
             ("progress", true, |s| s["rollout"]["progress"] = "1/1".into()),
             ("step", false, |s| s["rollout"]["step"] = 2.into()),
-            ("stalled", false, |s| s["rollout"]["stalled"] = json!([])),
+            ("stalled", false, |s| s["rollout"]["stalled"] = json!([{"application": "a"}])),
             ("progress message", true, |s| s["conditions"][0]["message"] = "m".into()),
             ("progress reason", false, |s| s["conditions"][0]["reason"] = "r".into()),
             ("condition", false, |s| s["conditions"][0]["status"] = "False".into()),

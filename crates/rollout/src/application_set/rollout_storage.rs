@@ -17,14 +17,15 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use wavegate_api::application_set::{
+    ApplicationSetCondition, ApplicationSetSummary, RolloutStatus,
+};
 use wavegate_api::conditions::application_set::{ROLLOUT_STATUS, reason};
+use wavegate_api::{Raw, read_leniently};
 
 /// The start of the message of the condition; the summary as JSON follows.
 const PREFIX: &str = "the definition of ApplicationSets in this cluster has no field status.rollout, so it is \
                       stored here: ";
-
-/// The fields that the next decision depends on; the others are only shown.
-const DECISIVE: [&str; 5] = ["step", "stepOpenedAt", "startedAt", "listed", "stalled"];
 
 /// How the summary is stored. It is not part of what a status says: statuses that differ in
 /// nothing else are equal.
@@ -32,9 +33,9 @@ const DECISIVE: [&str; 5] = ["step", "stepOpenedAt", "startedAt", "listed", "sta
 pub struct Storage {
     place: Place,
     /// The condition as stored.
-    condition: Option<Value>,
+    condition: Option<ApplicationSetCondition>,
     /// `status.rollout` as stored, if the summary is in the condition.
-    field: Value,
+    field: Option<RolloutStatus>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,40 +54,40 @@ impl PartialEq for Storage {
 impl Storage {
     /// Takes the condition with the summary from the conditions. Returns the summary, from
     /// the condition unless the field says the same, and how it is stored.
-    pub(super) fn take(conditions: &mut Vec<Value>, field: &Value) -> (Value, Self) {
-        let at = conditions.iter().position(|condition| condition["type"] == ROLLOUT_STATUS);
+    pub(super) fn take(
+        conditions: &mut Vec<ApplicationSetCondition>,
+        field: Option<RolloutStatus>,
+    ) -> (Option<RolloutStatus>, Self) {
+        let at = conditions.iter().position(|condition| condition.type_ == ROLLOUT_STATUS);
         let condition = at.map(|at| conditions.remove(at));
         match condition.as_ref().and_then(parse) {
-            Some(kept) if decisive(&kept) != decisive(field) => {
-                (kept, Self { place: Place::Condition, condition, field: field.clone() })
+            Some(kept) if decisive(Some(&kept)) != decisive(field.as_ref()) => {
+                (Some(kept), Self { place: Place::Condition, condition, field })
             }
-            Some(_) | None => {
-                (field.clone(), Self { place: Place::Field, condition, field: Value::Null })
-            }
+            Some(_) | None => (field, Self { place: Place::Field, condition, field: None }),
         }
     }
 
     /// The condition as it is stored.
-    pub fn condition(&self) -> Option<&Value> {
+    pub fn condition(&self) -> Option<&ApplicationSetCondition> {
         self.condition.as_ref()
     }
 
     /// The condition to store this summary in; `None` when the field is kept.
-    pub fn condition_of(&self, rollout: &Value) -> Option<Value> {
-        let is_needed = self.place == Place::Condition && !rollout.is_null();
-        is_needed.then(|| {
-            json!({
-                "type": ROLLOUT_STATUS,
-                "status": "True",
-                "reason": reason::FIELD_NOT_DEFINED,
-                "message": format!("{PREFIX}{rollout}"),
-                "lastTransitionTime": rollout["startedAt"],
-            })
+    pub fn condition_of(&self, rollout: Option<&RolloutStatus>) -> Option<ApplicationSetCondition> {
+        let rollout = rollout.filter(|_| self.place == Place::Condition)?;
+        Some(ApplicationSetCondition {
+            type_: ROLLOUT_STATUS.to_owned(),
+            status: "True".to_owned(),
+            reason: reason::FIELD_NOT_DEFINED.to_owned(),
+            message: format!("{PREFIX}{}", json!(rollout)),
+            last_transition_time: rollout.started_at.clone(),
+            extra: self.condition.as_ref().map(|old| old.extra.clone()).unwrap_or_default(),
         })
     }
 
     /// `status.rollout` as it is stored for this summary.
-    pub fn field<'a>(&'a self, rollout: &'a Value) -> &'a Value {
+    pub fn field<'a>(&'a self, rollout: &'a Option<RolloutStatus>) -> &'a Option<RolloutStatus> {
         match self.place {
             Place::Field => rollout,
             Place::Condition => &self.field,
@@ -100,9 +101,13 @@ impl Storage {
 
     /// How this summary is stored instead when the API server stored another one; `None` when
     /// it is stored.
-    pub(super) fn elsewhere(&self, rollout: &Value, stored: &Value) -> Option<Self> {
+    pub(super) fn elsewhere(
+        &self,
+        rollout: Option<&RolloutStatus>,
+        stored: Option<&RolloutStatus>,
+    ) -> Option<Self> {
         let is_lost = self.place == Place::Field
-            && !rollout.is_null()
+            && rollout.is_some()
             && decisive(rollout) != decisive(stored);
         is_lost.then(|| Self { place: Place::Condition, ..Self::default() })
     }
@@ -110,32 +115,40 @@ impl Storage {
 
 /// A raw set with the summary of its rollout in `status.rollout`, wherever it is stored.
 pub fn with_rollout(set: &Value) -> Cow<'_, Value> {
-    let stored = set["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if stored.iter().all(|condition| condition["type"] != ROLLOUT_STATUS) {
+    let is_kept = |one: &Value| one.field("type") == ROLLOUT_STATUS;
+    if !set.items("/status/conditions").iter().any(is_kept) {
         return Cow::Borrowed(set);
     }
-    let mut conditions = stored.to_vec();
-    let (rollout, _) = Storage::take(&mut conditions, &set["status"]["rollout"]);
     let mut set = set.clone();
-    set["status"]["conditions"] = conditions.into();
-    set["status"]["rollout"] = rollout;
+    if let Some(Value::Object(status)) = set.get_mut("status") {
+        let summary: ApplicationSetSummary = read_leniently(&Value::Object(status.clone()));
+        let mut conditions = summary.conditions;
+        let (rollout, _) = Storage::take(&mut conditions, summary.rollout);
+        status.insert("rollout".to_owned(), json!(rollout));
+        if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+            conditions.retain(|one| !is_kept(one));
+        }
+    }
     Cow::Owned(set)
 }
 
-/// The summary from the conditions and the field.
-pub fn rollout_among(conditions: &[Value], field: &Value) -> Value {
-    let mut kept: Vec<Value> =
-        conditions.iter().filter(|one| one["type"] == ROLLOUT_STATUS).cloned().collect();
-    Storage::take(&mut kept, field).0
+fn parse(condition: &ApplicationSetCondition) -> Option<RolloutStatus> {
+    let summary = condition.message.strip_prefix(PREFIX)?;
+    let summary: Value = serde_json::from_str(summary).ok().filter(Value::is_object)?;
+    Some(read_leniently(&summary))
 }
 
-fn parse(condition: &Value) -> Option<Value> {
-    let summary = condition["message"].as_str()?.strip_prefix(PREFIX)?;
-    serde_json::from_str(summary).ok().filter(Value::is_object)
-}
-
-fn decisive(rollout: &Value) -> [&Value; DECISIVE.len()] {
-    DECISIVE.map(|field| &rollout[field])
+/// What the next decision depends on; the rest is only shown.
+fn decisive(rollout: Option<&RolloutStatus>) -> Option<RolloutStatus> {
+    let RolloutStatus { step, step_opened_at, started_at, listed, stalled, .. } = rollout?.clone();
+    Some(RolloutStatus {
+        step,
+        step_opened_at,
+        started_at,
+        listed,
+        stalled,
+        ..RolloutStatus::default()
+    })
 }
 
 #[cfg(test)]
@@ -150,8 +163,12 @@ mod tests {
         })
     }
 
+    fn summary(step: u64) -> Option<RolloutStatus> {
+        Some(read_leniently(&rollout(step)))
+    }
+
     fn wanted(step: u64) -> Status {
-        Status { exists: true, rollout: rollout(step), ..Status::default() }
+        Status { exists: true, rollout: summary(step), ..Status::default() }
     }
 
     /// What the API server stores under Argo CD's definition.
@@ -165,12 +182,12 @@ mod tests {
     fn a_summary_that_is_pruned_goes_to_a_condition_and_is_read_from_there() {
         let first = wanted(1);
         let answer = Status::read(&pruned(&first));
-        assert!(answer.rollout.is_null());
+        assert_eq!(answer.rollout, None);
         let second = first.where_it_is_kept(&answer).unwrap();
         assert_eq!(second.to_json()["conditions"][0]["type"], ROLLOUT_STATUS);
         let stored = Status::read(&pruned(&second));
-        assert_eq!(stored.rollout, rollout(1));
-        assert_eq!(stored.conditions, [] as [Value; 0], "decisions do not see it");
+        assert_eq!(stored.rollout, summary(1));
+        assert_eq!(stored.conditions, [], "decisions do not see it");
         assert_eq!(second.where_it_is_kept(&stored), None, "it is not tried for ever");
         // Also after a restart, and for readers of the raw status.
         let set = json!({"status": pruned(&stored)});
@@ -194,8 +211,8 @@ mod tests {
         let mut offered = kept.to_json();
         offered["rollout"] = rollout(1);
         let both = Status::read(&offered);
-        assert_eq!(both.rollout, rollout(1));
-        assert_eq!(both.storage.condition_of(&both.rollout), None);
+        assert_eq!(both.rollout, summary(1));
+        assert_eq!(both.storage.condition_of(both.rollout.as_ref()), None);
         assert!(both.storage.condition().is_some(), "it is there to be removed");
     }
 
@@ -208,7 +225,7 @@ mod tests {
         let mut stored = second.to_json();
         stored["rollout"] = part["rollout"].clone();
         let read = Status::read(&stored);
-        assert_eq!(read.rollout, rollout(2));
+        assert_eq!(read.rollout, summary(2));
         assert!(read.storage.only_offers());
     }
 
@@ -216,7 +233,7 @@ mod tests {
     fn a_condition_that_cannot_be_read_is_none() {
         let conditions = json!([{"type": ROLLOUT_STATUS, "message": format!("{PREFIX}[")}]);
         let read = Status::read(&json!({"conditions": conditions, "rollout": rollout(1)}));
-        assert_eq!(read.rollout, rollout(1));
+        assert_eq!(read.rollout, summary(1));
         let set = json!({"status": {"conditions": conditions}});
         assert_eq!(with_rollout(&set)["status"]["rollout"], Value::Null);
         assert_eq!(*with_rollout(&json!({})), json!({}));

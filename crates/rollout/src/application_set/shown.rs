@@ -19,6 +19,7 @@ use crate::rollout::report::{
 use crate::rollout::steps::{Strategy, memberships};
 use crate::rollout::wait::WaitKind;
 use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus, WaitingFor};
 use wavegate_api::conditions::{application as of_application, application_set as condition};
 use wavegate_api::time::of_field as time;
 use wavegate_api::{OperationPhase, Raw};
@@ -45,22 +46,24 @@ pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Report 
 /// A set and its status, also one that Argo CD's own controller wrote. The Applications that
 /// it generates are not read.
 pub fn set(set: &Value) -> Set {
-    let status = stored::Status::read(&set["status"]);
+    let raw = set.get("status").unwrap_or(&Value::Null);
+    let status = stored::Status::read(raw);
     let is_true = |kind: &str| {
-        let found = status.condition(kind).filter(|found| found["status"] == "True");
-        found.map(|found| (found.field("reason").to_owned(), found.field("message").to_owned()))
+        let found = status.condition(kind).filter(|found| found.status == "True");
+        found.map(|found| (found.reason.clone(), found.message.clone()))
     };
     let problems =
         [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG, condition::DELETIONS_HELD];
-    let is_problem =
-        |found: &&Value| problems.contains(&found.field("type")) && found.field("status") == "True";
-    let problem = |found: &Value| Condition {
-        kind: found.field("type").to_owned(),
-        reason: found.field("reason").to_owned(),
-        message: found.field("message").to_owned(),
+    let is_problem = |found: &&ApplicationSetCondition| {
+        problems.contains(&found.type_.as_str()) && found.status == "True"
     };
-    let listed = set.items("/status/resources").len();
-    let count = set["status"]["resourcesCount"].as_u64();
+    let problem = |found: &ApplicationSetCondition| Condition {
+        kind: found.type_.clone(),
+        reason: found.reason.clone(),
+        message: found.message.clone(),
+    };
+    let listed = raw.items("/resources").len();
+    let count = status.resources_count;
     let unlisted_since =
         || status.started_at().filter(|_| status.is_compact()).unwrap_or(Timestamp::UNIX_EPOCH);
     let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
@@ -69,51 +72,49 @@ pub fn set(set: &Value) -> Set {
         namespace: set.namespace().to_owned(),
         name: name_of(set).to_owned(),
         paused: paused.map(str::to_owned),
-        is_deleting: !set["metadata"]["deletionTimestamp"].is_null(),
+        is_deleting: set.is_deleting(),
         finalizers: wavegate_api::annotations::finalizers(set).map(str::to_owned).collect(),
         strategy,
         generated: None,
         status: Status {
-            exists: set["status"].as_object().is_some_and(|status| !status.is_empty()),
+            exists: raw.as_object().is_some_and(|status| !status.is_empty()),
             problems: status.conditions.iter().filter(is_problem).map(problem).collect(),
             error: is_true(condition::ERROR_OCCURRED),
             invalid_config: is_true(condition::INVALID_ROLLOUT_CONFIG).map(|found| found.1),
             holds_deletions: is_true(condition::DELETIONS_HELD).is_some(),
             is_up_to_date: !status.has(condition::RESOURCES_UP_TO_DATE, "False"),
-            health: set.text("/status/health/status").to_owned(),
+            health: raw.text("/health/status").to_owned(),
             truncated: count.and_then(|count| stored::truncated(listed, count)),
             implied_since: status.is_compact().then(unlisted_since),
-            rollout: status.rollout.is_object().then(|| rollout(&status)),
+            rollout: status.rollout.as_ref().map(|summary| rollout(&status, summary)),
             entries: status.entries.into_iter().flatten().collect(),
         },
     }
 }
 
 /// The summary of a rollout in a status.
-pub fn rollout(status: &stored::Status) -> Rollout {
-    let rollout = &status.rollout;
+pub fn rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout {
     let progress = || {
-        let (complete, total) = rollout["progress"].as_str()?.split_once('/')?;
+        let (complete, total) = summary.progress.split_once('/')?;
         Some((complete.parse().ok()?, total.parse().ok()?))
     };
     let progress: Option<(u64, u64)> = progress();
     let is_over = progress.is_some_and(|(complete, total)| complete >= total);
-    let reported = |wait: &Value| ReportedWait {
-        application: wait.field("application").to_owned(),
-        kind: WaitKind::from_name(wait.field("kind")),
-        message: wait.field("reason").to_owned(),
-        resource: wait.field("resource").to_owned(),
-        since: wait.time("/since"),
-        until: wait.time("/until"),
+    let reported = |wait: &WaitingFor| ReportedWait {
+        application: wait.application.clone(),
+        kind: WaitKind::from_name(&wait.kind),
+        message: wait.reason.clone(),
+        resource: wait.resource.clone(),
+        since: wait.since.as_ref().map(|at| at.0),
+        until: wait.until.as_ref().map(|at| at.0),
     };
-    let step = rollout["step"].as_u64();
     Rollout {
-        step: step.map(|step| usize::try_from(step).unwrap_or(usize::MAX).saturating_sub(1)),
+        step: usize::try_from(summary.step).ok().map(|step| step.saturating_sub(1)),
         is_complete: is_over || status.has(condition::ROLLOUT_PROGRESSING, "False"),
         progress,
-        message: rollout.field("message").to_owned(),
+        message: summary.message.clone(),
         started_at: status.started_at(),
-        waiting: rollout.items("/waitingFor").iter().map(reported).collect(),
+        waiting: summary.waiting_for.iter().map(reported).collect(),
         stalled: status.stalled().map(|(name, _)| name.to_owned()).collect(),
     }
 }

@@ -2,18 +2,20 @@
 //! resources and the rollout (AS-183 to AS-191).
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::conditions::{conditions, health, set_condition, sort};
 use super::findings::{Failure, Findings, Rollout, rollout_text, text};
 use super::observe::Existing;
-use super::stored::{self, Resource, Set, Status};
+use super::stored::{self as stored_set, Resource, Set, Status};
 use crate::rollout::listed::Listed;
 use crate::rollout::phase::Entry;
 use crate::rollout::status::{self as entries, cut};
+use crate::rollout::unknown_fields::keep_unknown;
 use crate::rollout::wait::Wait;
+use wavegate_api::Time;
+use wavegate_api::application_set::{RolloutStatus, StalledWait, WaitingFor};
 use wavegate_api::conditions::application_set::{self as condition, reason};
-use wavegate_api::time::to_rfc3339;
+use wavegate_api::time::stored;
 
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
@@ -33,7 +35,7 @@ pub fn with_error(
     let (kind, reason) = (condition::RESOURCES_UP_TO_DATE, reason::ERROR_OCCURRED);
     set_condition(&mut status.conditions, kind, false, reason, &message, now);
     sort(&mut status.conditions);
-    status.health = health(&status.conditions, &set.status.health, now);
+    status.health = Some(health(&status.conditions, set.status.health.as_ref(), now));
     Status { exists: true, ..status }
 }
 
@@ -44,7 +46,7 @@ pub fn without_error(set: &Set, now: Timestamp) -> Status {
     let message = "applications are being deleted";
     set_condition(&mut status.conditions, kind, false, reason, message, now);
     sort(&mut status.conditions);
-    status.health = health(&status.conditions, &set.status.health, now);
+    status.health = Some(health(&status.conditions, set.status.health.as_ref(), now));
     Status { exists: true, ..status }
 }
 
@@ -56,19 +58,20 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     let mut status = Status { exists: true, storage: old.storage.clone(), ..Status::default() };
     resources(findings, &mut status);
     status.conditions = conditions(findings, truncated(&status).as_deref(), now);
-    status.health = health(&status.conditions, &old.health, now);
+    status.health = Some(health(&status.conditions, old.health.as_ref(), now));
     (status.entries, status.rollout) = match &findings.rollout {
         Some(rollout) => (
             Some(entries_of(rollout.listed, old, findings.redact)),
-            summary(rollout, findings, now),
+            Some(summary(rollout, findings, now)),
         ),
         // The rollout is kept while its state is unknown.
         None if findings.generated.error.is_some() || !findings.generated.misspelt.is_empty() => {
             (old.entries.clone(), old.rollout.clone())
         }
-        None => (None, Value::Null),
+        None => (None, None),
     };
     status.entries_are_exact = true;
+    status.keep_unknown_of_lists(old);
     status
 }
 
@@ -89,55 +92,53 @@ fn entries_of(listed: &Listed, old: &Status, redact: fn(&str) -> String) -> Vec<
 }
 
 /// `status.rollout`, an extension: a summary of the rollout.
-fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Value {
+fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> RolloutStatus {
     let (plan, old) = (rollout.plan, &findings.set.status);
     let total: u64 = plan.steps.iter().map(|step| step.total).sum();
     let complete: u64 = plan.steps.iter().map(|step| step.complete).sum();
-    let waiting: Vec<Value> =
-        plan.waiting.iter().map(|wait| waiting_json(wait, findings)).collect();
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let steps = plan.steps.len();
     // A rollout begins when a step opens after all were complete.
     let restarted = old.has(condition::ROLLOUT_PROGRESSING, "False") && plan.open_step.is_some();
     let started_at = old.started_at().filter(|_| !restarted).unwrap_or(now);
-    let mut summary = json!({
-        "step": plan.open_step.map_or(steps, |step| step + 1),
-        "steps": steps,
-        "progress": format!("{complete}/{total}"),
-        "message": rollout_text(plan, findings),
-        "waitingFor": waiting,
-        "startedAt": to_rfc3339(started_at),
+    let stalled = rollout.stalled.iter().map(|(application, since)| StalledWait {
+        application: application.clone(),
+        since: Some(Time(stored(*since))),
+        ..StalledWait::default()
     });
-    if let Some(at) = plan.opened_at {
-        summary["stepOpenedAt"] = to_rfc3339(at).into();
-    }
-    if let Some(count) = rollout.listed.count {
-        summary["listed"] = count.into();
-    }
-    let stalled = rollout.stalled.iter().map(
-        |(application, since)| json!({ "application": application, "since": to_rfc3339(*since) }),
-    );
-    let stalled: Vec<Value> = stalled.collect();
-    if !stalled.is_empty() {
-        summary["stalled"] = stalled.into();
+    let mut summary = RolloutStatus {
+        step: number(plan.open_step.map_or(steps, |step| step + 1)),
+        steps: number(steps),
+        progress: format!("{complete}/{total}"),
+        message: rollout_text(plan, findings),
+        waiting_for: plan.waiting.iter().map(|wait| waiting_for(wait, findings)).collect(),
+        started_at: Some(Time(stored(started_at))),
+        step_opened_at: plan.opened_at.map(|at| Time(stored(at))),
+        listed: rollout.listed.count.map(number),
+        stalled: stalled.collect(),
+        ..RolloutStatus::default()
+    };
+    if let Some(old) = &old.rollout {
+        keep_unknown(std::slice::from_ref(old), std::slice::from_mut(&mut summary), |_, _| true);
+        keep_unknown(&old.waiting_for, &mut summary.waiting_for, |a, b| {
+            (&a.application, &a.kind) == (&b.application, &b.kind)
+        });
+        keep_unknown(&old.stalled, &mut summary.stalled, |a, b| a.application == b.application);
     }
     summary
 }
 
-fn waiting_json(wait: &Wait, findings: &Findings<'_>) -> Value {
-    let mut json = json!({
-        "application": wait.application,
-        "kind": wait.kind.name(),
-        "reason": text(&wait.message, findings),
-    });
-    if let Some(resource) = &wait.resource {
-        json["resource"] = cut(resource, RESOURCE_LIMIT).into();
+fn waiting_for(wait: &Wait, findings: &Findings<'_>) -> WaitingFor {
+    let resource = wait.resource.as_deref().unwrap_or_default();
+    WaitingFor {
+        application: wait.application.clone(),
+        kind: wait.kind.name().to_owned(),
+        reason: text(&wait.message, findings),
+        resource: cut(resource, RESOURCE_LIMIT).to_owned(),
+        since: wait.since.map(|at| Time(stored(at))),
+        until: wait.until.map(|at| Time(stored(at))),
+        ..WaitingFor::default()
     }
-    for (field, time) in [("since", wait.since), ("until", wait.until)] {
-        if let Some(time) = time {
-            json[field] = to_rfc3339(time).into();
-        }
-    }
-    json
 }
 
 /// `status.resources` and `resourcesCount` (AS-191): the first ones by name, up
@@ -148,7 +149,7 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         0 => usize::MAX,
         limit => limit,
     };
-    let mut stored = old.resources.iter().peekable();
+    let mut listed = old.resources.iter().peekable();
     let mut bytes_left = findings.settings.size_limits.resources;
     let mut count = 0;
     let mut is_full = false;
@@ -158,8 +159,8 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         if is_full {
             continue;
         }
-        while stored.next_if(|one| one.name < existing.name).is_some() {}
-        let same = stored.next_if(|one| one.name == existing.name);
+        while listed.next_if(|one| one.name < existing.name).is_some() {}
+        let same = listed.next_if(|one| one.name == existing.name);
         let resource = resource(existing, same, findings);
         match bytes_left.checked_sub(resource.bytes()) {
             Some(rest) => {
@@ -170,13 +171,12 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         }
     }
     status.resources_are_exact = true;
-    status.resources_count = count.into();
+    status.resources_count = Some(count);
 }
 
 /// That `status.resources` does not list every Application; `None` when it does.
 fn truncated(status: &Status) -> Option<String> {
-    let count = status.resources_count.as_u64()?;
-    stored::truncated(status.resources.len(), count)
+    stored_set::truncated(status.resources.len(), status.resources_count?)
 }
 
 fn resource(existing: &Existing, stored: Option<&Resource>, findings: &Findings<'_>) -> Resource {

@@ -3,6 +3,7 @@
 mod conditions;
 mod ended_run;
 mod ignored;
+mod later;
 mod mutations;
 mod others;
 mod rollouts;

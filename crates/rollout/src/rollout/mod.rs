@@ -81,6 +81,7 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 mod transition;
+pub mod unknown_fields;
 pub mod wait;
 mod wait_kind;
 

@@ -670,7 +670,11 @@ impl World {
 
     /// The newest run also has this target.
     fn joined(mut self, revision: &str) -> Self {
-        let joined = RevisionCount { revision: revision.to_owned(), applications: 1 };
+        let joined = RevisionCount {
+            revision: revision.to_owned(),
+            applications: 1,
+            ..RevisionCount::default()
+        };
         self.runs[0].status.to.push(joined);
         self
     }

@@ -118,6 +118,7 @@ fn gate(
         opened_at: opened_at.map(time),
         opened_for,
         admits,
+        ..RunGate::default()
     }
 }
 

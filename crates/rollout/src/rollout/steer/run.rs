@@ -20,6 +20,7 @@ use crate::rollout::cut::cut;
 use crate::rollout::phase::Phase;
 use crate::rollout::snapshot::Row;
 use crate::rollout::steering::{CurrentRun, Excuse, Steering};
+use crate::rollout::unknown_fields::keep_unknown_of_run;
 use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
@@ -371,6 +372,7 @@ impl State {
         if !status.phase.has_ended() {
             status.estimate = estimate::of(&status, steering.history, now);
         }
+        keep_unknown_of_run(&self.before, &mut status);
         let is_urgent = self.new.is_some() || differs(&self.before, &status);
         let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
         let must_be_stored = self.acts_on_retry

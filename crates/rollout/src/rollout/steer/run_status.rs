@@ -97,6 +97,7 @@ pub(super) fn describe(
                 done: number(step.complete),
                 in_flight: number(step.in_flight),
                 failed: count(&failed),
+                ..RunStep::default()
             }
         })
         .collect();
@@ -153,6 +154,7 @@ fn run_wait(wait: &Wait) -> RunWait {
         kind: wait.kind.name().to_owned(),
         resource: wait.resource.clone().unwrap_or_default(),
         message: cut(&wait.message),
+        ..RunWait::default()
     }
 }
 
@@ -164,7 +166,11 @@ fn revisions<'a>(all: impl Iterator<Item = &'a [String]>) -> Vec<RevisionCount> 
     }
     let mut counts: Vec<RevisionCount> = counts
         .into_iter()
-        .map(|(revision, applications)| RevisionCount { revision, applications })
+        .map(|(revision, applications)| RevisionCount {
+            revision,
+            applications,
+            ..RevisionCount::default()
+        })
         .collect();
     counts.sort_by_key(|count| std::cmp::Reverse(count.applications));
     counts.truncate(REVISIONS);

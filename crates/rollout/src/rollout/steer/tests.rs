@@ -21,6 +21,7 @@ use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode};
 
 mod found;
 mod hard_cases;
+mod later;
 
 /// An Application of the fleet.
 #[derive(Clone)]

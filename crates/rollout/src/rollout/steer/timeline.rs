@@ -29,6 +29,7 @@ pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Ti
         subject,
         by,
         message: message.chars().take(300).collect(),
+        ..TimelineEntry::default()
     });
     let surplus = status.timeline.len().saturating_sub(KEPT);
     status.timeline.drain(..surplus);

@@ -387,8 +387,7 @@ impl World {
 
     fn approve_deletions(&mut self, is_right: bool) {
         let message = self.set.status.condition("DeletionsHeld");
-        let message =
-            message.and_then(|condition| condition["message"].as_str().map(str::to_owned));
+        let message = message.map(|condition| condition.message.clone());
         let hash =
             message.as_deref().and_then(emptied::approval_of).map(|(_, hash)| hash.to_owned());
         self.set.approved_deletions = if is_right { hash } else { Some("0".repeat(16)) };
