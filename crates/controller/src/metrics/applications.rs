@@ -11,12 +11,12 @@ use super::kept::Kept;
 use super::labels::{Labels, label_names, of};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
+use wavegate_api::live::LiveSpec;
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ApplicationDestination, ObjectKey, Raw};
 use wavegate_application::access;
 use wavegate_cluster::watch::object::Object;
 use wavegate_net::redact;
-use wavegate_rollout::application_set::autosync;
 
 impl Kept {
     pub(super) fn encode_applications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -148,7 +148,7 @@ fn info(key: &ObjectKey, application: &Value, server: &str) -> Labels<10> {
         namespace,
         name,
         project,
-        ("autosync_enabled", autosync::is_enabled(application).to_string()),
+        ("autosync_enabled", LiveSpec::of(application).is_automated().to_string()),
         ("repo", redact::url(repo.unwrap_or_default())),
         ("dest_server", server.to_owned()),
         ("dest_namespace", text(&spec["destination"]["namespace"])),
