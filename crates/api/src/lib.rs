@@ -15,6 +15,7 @@
 
 #[macro_use]
 mod lenient;
+pub mod live;
 
 pub mod annotations;
 pub mod app_project;

@@ -72,7 +72,7 @@ fn leave_out(value: &mut Value, path: &Path) -> Option<()> {
             let item = items.get_mut(*index)?;
             match item.as_object().is_some_and(serde_json::Map::is_empty) {
                 // Not a list of objects.
-                true => items.clear(),
+                true => drop(items.remove(*index)),
                 false => *item = Value::Object(serde_json::Map::new()),
             }
             Some(())

@@ -5,9 +5,10 @@ use serde_json::Value;
 use super::args::{NAMES, WRONG};
 use crate::cli::console::error::{Error, note};
 use crate::cli::files::generate;
+use wavegate_api::live::LiveSpec;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
-use wavegate_rollout::application_set::{autosync, shown};
+use wavegate_rollout::application_set::shown;
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::steps::{ProblemKind, misspelt};
 
@@ -37,7 +38,7 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
     // With steps, a rollout switches automated syncs off.
     if strategy.steps().is_empty() {
         let unsynced: Vec<&str> =
-            without.filter(|one| !autosync::is_enabled(one)).map(name_of).collect();
+            without.filter(|one| !LiveSpec::of(one).is_automated()).map(name_of).collect();
         return match unsynced.as_slice() {
             [] => Ok(Vec::new()),
             [one] => Err(wrong(format!(

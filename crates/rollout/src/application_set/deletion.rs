@@ -1,16 +1,18 @@
 //! The order in which the Applications of a deleted set are deleted.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::generated::labels_of;
-use super::owner::{Identity, Owner, guard};
+use super::owner::{Identity, Owner, guard, patch_of_owners};
 use super::policy::Policy;
 use super::write_plan::{Delete, Patch, WritePlan};
 use crate::rollout::budget::Limit;
 use crate::rollout::steps::Strategy;
 use wavegate_api::annotations::finalizers;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
+use wavegate_api::live::{LiveCondition, LiveMetadata, LiveOwner};
+use wavegate_api::{Raw, read_leniently};
 
 /// An Application that is being deleted for longer is read from the API server: the cache
 /// may be outdated, or its deletion is stuck (AS-383).
@@ -104,13 +106,16 @@ pub struct Going {
 impl Going {
     /// From an Application; `None` when it is not being deleted.
     pub fn read(live: &Value) -> Option<Self> {
-        let since = live["metadata"]["deletionTimestamp"].as_str()?.to_owned();
-        let conditions = || live["status"]["conditions"].as_array().into_iter().flatten();
-        let of = |kind: &str| conditions().find(|condition| condition["type"] == kind);
+        let since = Some(live.text("/metadata/deletionTimestamp")).filter(|at| !at.is_empty())?;
+        let conditions = live.items("/status/conditions").iter();
+        let conditions: Vec<LiveCondition> = conditions.map(read_leniently).collect();
+        let of = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
         let error = of(DELETION_ERROR).or_else(|| of(DELETION_WARNING));
-        let error = error.and_then(|condition| condition["message"].as_str());
-        let finalizers = finalizers(live).map(str::to_owned).collect();
-        Some(Self { since, finalizers, error: error.map(str::to_owned) })
+        Some(Self {
+            since: since.to_owned(),
+            finalizers: finalizers(live).map(str::to_owned).collect(),
+            error: error.map(|condition| condition.message.clone()),
+        })
     }
 
     fn takes_long(&self, now: Timestamp) -> bool {
@@ -158,23 +163,19 @@ pub struct Leaving {
 impl Leaving {
     /// From an Application that the set controls.
     pub fn read(live: &Value, set: &Identity, strategy: &Strategy) -> Self {
-        let metadata = &live["metadata"];
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-        let owners = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let is_ours = |owner: &Value| owner["uid"] == *set.uid || set.is_namespace_owner(owner);
-        let others = owners.into_iter().filter(|owner| !is_ours(owner));
-        let others: Vec<Value> = others.collect();
-        let version = &metadata["resourceVersion"];
-        let release =
-            json!({ "metadata": { "ownerReferences": others, "resourceVersion": version } });
+        let metadata = LiveMetadata::of(live);
+        let is_ours = |owner: &LiveOwner| owner.uid == set.uid || set.is_namespace_owner(owner);
+        let mut others = metadata.owners().to_vec();
+        others.retain(|owner| !is_ours(owner));
+        let release = patch_of_owners(&metadata, &others).to_string();
         let labels = labels_of(live);
-        let unguard = guard(live, set, Policy::Sync).map(|patch| patch.to_string());
+        let unguard = guard(&metadata, set, Policy::Sync).map(|patch| patch.to_string());
         Self {
-            name: text("name"),
-            uid: text("uid"),
+            name: metadata.name,
+            uid: metadata.uid,
             going: Going::read(live),
             step: strategy.steps().iter().position(|step| step.selects(&labels)),
-            release: release.to_string(),
+            release,
             unguard,
             presence: None,
         }
@@ -183,9 +184,9 @@ impl Leaving {
     /// Whether an Application is one of the set from which garbage collection removed the
     /// reference to the set, so that only the reference to the Namespace is left.
     pub fn is_released(live: &Value, set: &Identity) -> bool {
-        let owners = live["metadata"]["ownerReferences"].as_array();
-        let mut owners = owners.into_iter().flatten();
-        Owner::of(live, set) == Owner::None && owners.any(|owner| set.is_namespace_owner(owner))
+        let metadata = LiveMetadata::of(live);
+        let is_guarded = metadata.owners().iter().any(|owner| set.is_namespace_owner(owner));
+        is_guarded && Owner::of(&metadata, set) == Owner::None
     }
 
     /// Its UID.

@@ -19,7 +19,9 @@ use crate::desired::inputs::Reads;
 use crate::rollout::steer::rules::Selectable;
 use crate::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::rollout::{self};
+use wavegate_api::Raw;
 use wavegate_api::annotations::{ROLLOUT, RUN};
+use wavegate_api::live::{LiveMetadata, LiveSetSpec, LiveSpec, spec_of};
 use wavegate_application::deployed::without_revisions;
 
 /// The result of reading the spec of a set.
@@ -230,7 +232,7 @@ struct Collected {
 impl Collector {
     /// Starts without Applications.
     pub fn new(set: &Value, settings: &Settings) -> Self {
-        let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+        let (strategy, _) = Strategy::of(set);
         let (_, ignore_problems) = Ignore::read(set, &settings.jq);
         let in_rollout = settings.progressive_syncs && !strategy.steps().is_empty();
         Self { strategy, in_rollout, ignore_problems, applications: Vec::new() }
@@ -257,13 +259,13 @@ impl Collector {
         let unusable = self.ignore_problems.iter().find(|problem| problem.concerns(&name));
         let unusable_rule = unusable.map(|problem| problem.message.clone());
         let json = serde_json::to_vec(&application).unwrap_or_default().into();
-        let target = Target::of(&application);
-        let is_automated = autosync::is_enabled(&application);
+        let spec = LiveSpec::of(&application);
+        let (target, is_automated) = (Target::of(&spec), spec.is_automated());
         if self.in_rollout {
             autosync::disable(&mut application);
         }
-        let base = digest(&without_revisions(&application["spec"]));
-        let digest = digest(&application["spec"]);
+        let base = digest(&without_revisions(spec_of(&application)));
+        let digest = digest(spec_of(&application));
         let steps = Membership { steps };
         let wanted = Wanted {
             name,
@@ -290,10 +292,11 @@ impl Collector {
         if error.is_some() {
             self.applications.clear();
         }
-        let (strategy, strategy_problems) = Strategy::read(set["spec"].get("strategy"));
-        let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
+        let (strategy, strategy_problems) = Strategy::of(set);
+        let spec = LiveSetSpec::of(set);
+        let own = spec.sync_policy.applications_sync.as_deref();
         let (ignore, ignore_problems) = Ignore::read(set, &settings.jq);
-        let elements = set["spec"]["generators"].as_array().into_iter().flatten();
+        let elements = set.items("/spec/generators").iter();
         let per_generator = per_generator(&self.applications);
         let applications = unique(self.applications);
         let memberships: BTreeMap<String, Membership> = applications
@@ -301,7 +304,7 @@ impl Collector {
             .map(|wanted| (wanted.name.to_string(), wanted.steps.clone()))
             .collect();
         Generated {
-            generation: set["metadata"]["generation"].as_i64().unwrap_or_default(),
+            generation: LiveMetadata::of(set).generation,
             generators: elements.map(digest).collect(),
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
             misspelt: steps::misspelt(set),
@@ -310,7 +313,7 @@ impl Collector {
             policy: settings.policy.effective(own, settings.policy_override),
             policy_problem: Policy::problem(own, settings.policy_override),
             preserve: Preserve::new(
-                set,
+                &spec.preserved_fields,
                 &settings.preserved_annotations,
                 &settings.preserved_labels,
             ),
@@ -329,10 +332,8 @@ impl Collector {
 /// Whether a set is deleted in reverse order: a RollingSync with steps that
 /// requests it (AS-380).
 pub fn is_reverse(set: &Value) -> bool {
-    let strategy = set["spec"].get("strategy");
-    let order =
-        strategy.and_then(|strategy| strategy["deletionOrder"].as_str()).unwrap_or_default();
-    order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
+    let order = LiveSetSpec::of(set).strategy.deletion_order;
+    order.eq_ignore_ascii_case("reverse") && !Strategy::of(set).0.steps().is_empty()
 }
 
 /// The Applications by name. Of several with one name the first one is kept,
@@ -365,7 +366,7 @@ pub fn labels(generation: &desired::Generation) -> BTreeMap<String, Labels> {
 
 /// The labels of an Application that are text.
 pub fn labels_of(application: &Value) -> Labels {
-    let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = application.labels().into_iter().flatten();
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 

@@ -8,6 +8,9 @@ mod keep;
 
 use serde_json::Value;
 
+use wavegate_api::Raw;
+use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::raw::object_at;
 use wavegate_engine::diff::jq::{Error, Expression, Jq, Question};
 use wavegate_engine::diff::path::{Defect, Path, Pointer, Step, parse_pointer};
 use wavegate_engine::merge_patch::without_nulls;
@@ -63,22 +66,17 @@ impl Ignore {
     /// evaluated. The other rules apply; the Applications of the invalid ones
     /// are not written until these are fixed (AS-164).
     pub fn read(set: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
-        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default();
-        let scope = format!("{}/{}", text("namespace"), text("name"));
+        let scope = format!("{}/{}", set.namespace(), set.name());
         let mut problems = Vec::new();
         let mut rules = Vec::new();
         let mut count = 0;
-        let listed = set["spec"]["ignoreApplicationDifferences"].as_array();
-        for (index, rule) in listed.into_iter().flatten().enumerate() {
+        let listed = LiveSetSpec::of(set).ignore_application_differences;
+        for (index, rule) in listed.into_iter().enumerate() {
             let place = format!("spec.ignoreApplicationDifferences[{index}]");
-            let name = rule["name"].as_str().unwrap_or_default().to_owned();
+            let name = rule.name;
             let mut problem = |message| problems.push(Problem { name: name.clone(), message });
-            let texts = |field: &str| {
-                let texts = rule[field].as_array().cloned().unwrap_or_default();
-                texts.into_iter().filter_map(|text| text.as_str().map(str::to_owned))
-            };
             let mut pointers = Vec::new();
-            for pointer in texts("jsonPointers") {
+            for pointer in rule.json_pointers {
                 match parse_pointer(&pointer) {
                     Ok(Pointer { tokens, defect: None }) => pointers.push(tokens),
                     Ok(Pointer { defect: Some(Defect { remedy, .. }), .. })
@@ -87,7 +85,7 @@ impl Ignore {
                     }
                 }
             }
-            let texts: Vec<String> = texts("jqPathExpressions").collect();
+            let texts = rule.jq_path_expressions;
             let known: Vec<&str> = (texts.iter().map(String::as_str))
                 .take(MAX_EXPRESSIONS.saturating_sub(count))
                 .collect();
@@ -204,9 +202,13 @@ fn store(stored: &mut Value, target: &Value) -> bool {
             changes = true;
         }
     };
-    put(&mut stored["spec"], &target["spec"]);
-    for (field, value) in target["metadata"].as_object().into_iter().flatten() {
-        put(&mut stored["metadata"][field], value);
+    let Some(stored) = stored.as_object_mut() else { return false };
+    put(stored.entry("spec").or_insert(Value::Null), spec_of(target));
+    let metadata = target.get("metadata").and_then(Value::as_object).into_iter().flatten();
+    if let Some(stored) = object_at(stored, "metadata") {
+        for (field, value) in metadata {
+            put(stored.entry(field.clone()).or_insert(Value::Null), value);
+        }
     }
     changes
 }

@@ -8,7 +8,7 @@ use super::generated::Generated;
 use super::owner::{self, Identity, Owner, Takeover};
 use super::update::{Comparison, Rules, Update};
 use super::validate::Target;
-use super::{autosync, person, record, started};
+use super::{person, record, started};
 use crate::rollout::listed::Record;
 use crate::rollout::phase::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
@@ -16,14 +16,13 @@ use crate::rollout::phase::{
 use crate::rollout::steer::started::Started;
 use wavegate_api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use wavegate_api::conditions::application as condition;
-use wavegate_api::sources::{InEffect, revisions};
-use wavegate_api::time::of_field as time;
-use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode};
+use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource, spec_of};
+use wavegate_api::sources::InEffect;
+use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode, read_leniently};
 use wavegate_application::deployed;
 use wavegate_application::normalize;
-use wavegate_application::operation::is_full;
 use wavegate_engine::blocking_resource::{self, Blocking};
-use wavegate_engine::promotion::promotion_of;
+use wavegate_engine::promotion::PROMOTION;
 use wavegate_engine::windows;
 
 /// An existing Application that a set owns or generates.
@@ -81,14 +80,13 @@ pub struct HeldResources {
 }
 
 impl HeldResources {
-    fn read(live: &Value) -> Option<Self> {
-        let metadata = &live["metadata"];
+    fn of(live: &Value, app: &LiveApplication) -> Option<Self> {
         let (own, others): (Vec<&str>, Vec<&str>) =
             finalizers(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
-        let version = &metadata["resourceVersion"];
+        let version = &app.metadata.resource_version;
         let release = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
         (!own.is_empty())
-            .then(|| Self { target: Target::of(live), release: release.to_string().into() })
+            .then(|| Self { target: Target::of(&app.spec), release: release.to_string().into() })
     }
 }
 
@@ -104,47 +102,49 @@ impl Existing {
     /// Reads an Application. `wanted` is the generated one, adapted to the
     /// strategy; `None` when it is not generated.
     pub fn read(live: &Value, wanted: Option<&Value>, rules: &Rules<'_>) -> Self {
-        let (metadata, status) = (&live["metadata"], &live["status"]);
-        let text = |value: &Value| value.as_str().map(Box::<str>::from);
-        let owner = Owner::of(live, rules.set);
-        let is_going = !metadata["deletionTimestamp"].is_null();
-        let compared = wanted.map(|wanted| Comparison::of(live, wanted, &owner, rules));
+        let app = LiveApplication::read(live);
+        let LiveApplication { metadata, status, .. } = &app;
+        let text = |text: &Option<String>| text.as_deref().map(Box::<str>::from);
+        let owner = Owner::of(metadata, rules.set);
+        let is_going = metadata.deletion_timestamp.is_some();
+        let compared = wanted.map(|wanted| Comparison::of(live, metadata, wanted, &owner, rules));
         let spec_differs = compared.as_ref().is_some_and(|compared| compared.spec_differs);
         // One that is no longer generated, but stays.
         let left = || {
             let stays = owner == Owner::Set && !rules.policy.deletes();
-            stays.then(|| Comparison::guarding(live, rules))
+            stays.then(|| Comparison::guarding(metadata, rules))
         };
         let update = compared.map(|compared| compared.update).or_else(left);
         let update = update.filter(|_| !is_going);
+        let phase = app.state().and_then(|state| state.phase.as_deref());
         Self {
-            name: text(&metadata["name"]).unwrap_or_default(),
-            uid: text(&metadata["uid"]).unwrap_or_default(),
-            version: text(&metadata["resourceVersion"]).unwrap_or_default(),
+            name: metadata.name.as_str().into(),
+            uid: metadata.uid.as_str().into(),
+            version: text(&metadata.resource_version).unwrap_or_default(),
             is_going,
             is_refreshing: annotation(live, REFRESH).is_some(),
             is_skipped: is_skipped(live),
-            is_running: status["operationState"]["phase"] == "Running",
-            observed: observe(live, spec_differs),
+            is_running: phase == Some(OperationPhase::Running.as_str()),
+            observed: observe(live, &app, spec_differs),
             update: update.unwrap_or(Update::None),
             record: record::read(live).map(Box::new),
             started: started::read(live).map(Box::new),
             deployed: deployed::deployed(live),
-            sync: text(&status["sync"]["status"]),
-            health: text(&status["health"]["status"])
-                .map(|health| (health, text(&status["health"]["message"]))),
+            sync: text(&status.sync.status),
+            health: text(&status.health.status)
+                .map(|health| (health, text(&status.health.message))),
             blocking_resource: blocking_resource::of(live)
                 .resource
                 .map(|resource| resource.key().to_string().into()),
             guard: (owner == Owner::Set && !is_going && !rules.policy.deletes())
-                .then(|| owner::guard(live, rules.set, rules.policy))
+                .then(|| owner::guard(metadata, rules.set, rules.policy))
                 .flatten()
                 .map(|guard| guard.to_string().into()),
             held: (wanted.is_none() && owner == Owner::Set && !is_going)
-                .then(|| HeldResources::read(live).map(Box::new))
+                .then(|| HeldResources::of(live, &app).map(Box::new))
                 .flatten(),
             takeover: (wanted.is_some() && !is_going)
-                .then(|| owner::takeover(live, rules.set, rules.policy).map(Box::new))
+                .then(|| owner::takeover(metadata, rules.set, rules.policy).map(Box::new))
                 .flatten(),
             owner,
         }
@@ -156,124 +156,108 @@ impl Existing {
     }
 }
 
-/// Reads what a rollout observes. `spec_differs`: whether the generated spec is a
-/// different one ([`Comparison`]).
-///
-/// A field of an unexpected type counts as absent: an unknown state is never
-/// read as Synced or Healthy.
-pub fn observe(live: &Value, spec_differs: bool) -> Observed {
-    let status = &live["status"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let has_error = |condition: &Value| {
-        let kind = condition["type"].as_str().unwrap_or_default();
-        kind == condition::INVALID_SPEC_ERROR || kind == condition::UNKNOWN_ERROR
-    };
-    let any_error = |found: &Value| condition::is_error(found["type"].as_str().unwrap_or_default());
+/// What a rollout observes of an Application and what was read of it. `spec_differs`: whether
+/// the generated spec is a different one ([`Comparison`]).
+pub fn observe(live: &Value, app: &LiveApplication, spec_differs: bool) -> Observed {
+    let LiveApplication { spec, status, .. } = app;
+    let in_effect = InEffect::of(spec_of(live));
+    let has = |is: fn(&str) -> bool| status.conditions.iter().any(|one| is(&one.type_));
     let Blocking { resource, reason: detail, until, needs_confirmation, .. } =
         blocking_resource::of(live);
+    let revisions = status.sync.revisions();
     Observed {
-        health: HealthStatus::from_word(status["health"]["status"].as_str().unwrap_or_default()),
-        sync: SyncStatusCode::from_word(status["sync"]["status"].as_str().unwrap_or_default()),
-        revisions: revisions(&status["sync"]),
-        reconciled_at: time(&status["reconciledAt"]),
-        compared: compared(live),
+        health: HealthStatus::from_word(status.health.status.as_deref().unwrap_or_default()),
+        sync: SyncStatusCode::from_word(status.sync.status.as_deref().unwrap_or_default()),
+        reconciled_at: status.reconciled_at.as_ref().map(|at| at.0),
+        compared: compared(app, &in_effect),
         spec_differs,
-        requested: live["operation"].is_object().then(|| RequestedOperation {
-            promotion: promotion_of(&live["operation"]),
-            is_partial: !is_full(&live["operation"]),
+        requested: app.operation.as_ref().map(|operation| RequestedOperation {
+            promotion: operation.time_in(PROMOTION),
+            is_partial: !operation.is_full(),
         }),
-        operation: operation_state(&status["operationState"], text),
-        deployed: deployed(live),
-        person: person::sync(live, &revisions(&status["sync"])).map(Box::new),
-        has_error_condition: conditions.iter().any(has_error),
-        has_error: conditions.iter().any(any_error),
-        went_back_just_now: started::went_back_just_now(live),
-        has_left_its_hold: conditions
-            .iter()
-            .any(|found| found["type"] == condition::HELD_BACK_OUT_OF_SYNC_WARNING),
-        is_automated: autosync::is_enabled(live),
+        operation: app.state().and_then(operation_state),
+        deployed: deployed(app, &in_effect),
+        person: person::sync(app, &in_effect, &revisions).map(Box::new),
+        has_error_condition: has(|kind| {
+            kind == condition::INVALID_SPEC_ERROR || kind == condition::UNKNOWN_ERROR
+        }),
+        has_error: has(condition::is_error),
+        went_back_just_now: started::went_back_just_now(live, app),
+        has_left_its_hold: has(|kind| kind == condition::HELD_BACK_OUT_OF_SYNC_WARNING),
+        is_automated: spec.is_automated(),
         needs_confirmation,
         needs_a_prune: resource.is_some_and(|resource| resource.needs_a_person_to_prune()),
         detail,
         until,
-        sources: sources(&live["spec"]),
+        sources: in_effect.list.iter().map(source_key).collect(),
+        revisions,
     }
 }
 
-fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<ObservedOperation> {
-    let phase = OperationPhase::from_word(state["phase"].as_str()?);
+fn operation_state(state: &LiveOperationState) -> Option<ObservedOperation> {
+    let phase = OperationPhase::from_word(state.phase.as_deref()?);
+    let started_at = state.started_at.as_ref().map(|at| at.0);
     Some(ObservedOperation {
         phase,
-        started_at: time(&state["startedAt"]).unwrap_or(Timestamp::UNIX_EPOCH),
+        started_at: started_at.unwrap_or(Timestamp::UNIX_EPOCH),
         // A failed attempt that is retried has a finish time, too.
-        finished_at: time(&state["finishedAt"]).filter(|_| !phase.is_running()),
-        promotion: promotion_of(&state["operation"]),
-        revisions: revisions(&state["syncResult"]),
-        message: text(&state["message"]),
-        is_blocked: is_blocked(state),
-        is_partial: !is_full(&state["operation"]),
+        finished_at: state.finished_at.as_ref().map(|at| at.0).filter(|_| !phase.is_running()),
+        promotion: state.operation.time_in(PROMOTION),
+        revisions: state.sync_result.revisions(),
+        message: state.message.clone(),
+        // Nothing is applied yet. That it waits for a window is read from its message: the
+        // syncing controller may be Argo CD's, which reports it nowhere else.
+        is_blocked: phase == OperationPhase::Running
+            && state.message.starts_with(windows::BLOCKED)
+            && state.sync_result.resources.is_empty(),
+        is_partial: !state.operation.is_full(),
     })
 }
 
 /// The last entry of the history, which both engines add after a sync of the whole
 /// Application that succeeded (SE-385); not if it is of other sources, such as of another
 /// parameter, at the same revision.
-fn deployed(live: &Value) -> Deployed {
-    if live["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit <= 0) {
+fn deployed(app: &LiveApplication, in_effect: &InEffect<'_>) -> Deployed {
+    if app.spec.revision_history_limit.is_some_and(|limit| limit <= 0) {
         return Deployed::NotKept;
     }
-    let in_effect = InEffect::of(&live["spec"]);
-    let (field, sources) = (in_effect.field, in_effect.value());
-    let is_of_spec =
-        |last: &&Value| last[field].is_null() || normalize::equal_parts(&sources, &last[field]);
-    let last = live["status"]["history"].as_array().and_then(|history| history.last());
-    last.filter(is_of_spec)
-        .and_then(|last| Some(Deployed::At(time(&last["deployedAt"])?, revisions(last))))
+    let last = app.status.history.last().filter(|last| person::is_of_sources(last, in_effect));
+    last.and_then(|last| Some(Deployed::At(last.deployed_at.as_ref()?.0, last.revisions())))
         .unwrap_or(Deployed::Never)
 }
 
-/// Whether an operation waits for a sync window and has not applied anything
-/// yet. That it waits is read from its message: the syncing controller may be
-/// Argo CD's, which reports it nowhere else.
-fn is_blocked(state: &Value) -> bool {
-    let says_so = state["message"].as_str().is_some_and(|text| text.starts_with(windows::BLOCKED));
-    let done = state["syncResult"]["resources"].as_array().is_some_and(|list| !list.is_empty());
-    state["phase"] == "Running" && says_so && !done
-}
-
 /// Whether the comparison in the status was made for the current spec.
-fn compared(live: &Value) -> Compared {
-    let (spec, to) = (&live["spec"], &live["status"]["sync"]["comparedTo"]);
-    if !to.is_object() {
-        return Compared::Never;
-    }
+fn compared(app: &LiveApplication, in_effect: &InEffect<'_>) -> Compared {
+    let Some(to) = &app.status.sync.compared_to else { return Compared::Never };
     // An Argo CD application controller omits zero values.
-    let same = |wanted: &Value, field: &str| normalize::equal_parts(wanted, &to[field]);
-    let in_effect = InEffect::of(spec);
-    let field = in_effect.field;
-    let same_source = same(&in_effect.value(), field);
-    let same_rest =
-        ["destination", "ignoreDifferences"].iter().all(|field| same(&spec[*field], field));
-    if same_source && same_rest { Compared::Current } else { Compared::Stale }
+    let same = |wanted: &Value, field: &str| {
+        normalize::equal_parts(wanted, to.get(field).unwrap_or(&Value::Null))
+    };
+    let is_current = same(&in_effect.value(), in_effect.field)
+        && same(&app.spec.destination, "destination")
+        && same(&app.spec.ignore_differences, "ignoreDifferences");
+    if is_current { Compared::Current } else { Compared::Stale }
 }
 
-fn sources(spec: &Value) -> Vec<SourceKey> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let key = |source: &Value| SourceKey {
-        repository: text(&source["repoURL"]).trim_end_matches('/').to_owned(),
-        chart: text(&source["chart"]),
-        target_revision: match text(&source["targetRevision"]).as_str() {
+fn source_key(source: &Value) -> SourceKey {
+    let LiveSource { repo_url, chart, target_revision, .. } = read_leniently(source);
+    SourceKey {
+        repository: repo_url.trim_end_matches('/').to_owned(),
+        chart,
+        target_revision: match target_revision.as_str() {
             "HEAD" => String::new(),
-            other => other.to_owned(),
+            _ => target_revision,
         },
-    };
-    InEffect::of(spec).list.iter().map(key).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn observed(live: &Value) -> Observed {
+        observe(live, &LiveApplication::read(live), false)
+    }
 
     #[test]
     fn a_success_counts_for_the_sources_it_was_made_of() {
@@ -282,7 +266,7 @@ mod tests {
         let deployed = |spec: Value, mut last: Value| {
             last["deployedAt"] = at.into();
             last["revision"] = "r1".into();
-            deployed(&json!({"spec": spec, "status": {"history": [last]}}))
+            observed(&json!({"spec": spec, "status": {"history": [last]}})).deployed
         };
         let found = Deployed::At(at.parse().unwrap(), vec!["r1".to_owned()]);
         let one = || json!({"source": source("p")});
@@ -363,10 +347,10 @@ mod tests {
         ];
         for (name, spec, to, want) in cases {
             let live = json!({"spec": spec, "status": {"sync": {"comparedTo": to}}});
-            assert_eq!(observe(&live, false).compared, want, "{name}");
+            assert_eq!(observed(&live).compared, want, "{name}");
         }
         let live = json!({"spec": hydrated});
-        let of = |live: &Value| observe(live, false).sources;
+        let of = |live: &Value| observed(live).sources;
         assert_eq!(of(&live), of(&json!({"spec": spec()})), "or all of them would share a key");
     }
 }

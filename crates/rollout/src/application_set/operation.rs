@@ -1,10 +1,10 @@
 //! The `operation` that starts a sync: the contract between a rollout and the
 //! application controller (AS-360, AS-361).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::autosync;
 use crate::rollout::Start;
+use wavegate_api::live::{LiveSpec, LiveSyncPolicy, spec_of};
 use wavegate_api::sources::InEffect;
 use wavegate_engine::promotion::{PROMOTION, USERNAME, promotion_text};
 
@@ -13,20 +13,23 @@ use wavegate_engine::promotion::{PROMOTION, USERNAME, promotion_text};
 /// `generated` is the Application as generated, before its automated sync is
 /// disabled.
 pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
-    let policy = &generated["spec"]["syncPolicy"];
-    let mut sync = json!({});
-    if let Some(options) = policy["syncOptions"].as_array() {
-        sync["syncOptions"] = options.clone().into();
-    }
-    if autosync::prunes(generated) {
-        sync["prune"] = true.into();
-    }
-    let multiple = InEffect::of(&generated["spec"]).is_list();
-    match start.revisions.as_slice() {
-        [] => {}
-        revisions if multiple => sync["revisions"] = revisions.to_vec().into(),
-        [revision, ..] => sync["revision"] = revision.as_str().into(),
-    }
+    let spec = LiveSpec::of(generated);
+    let prunes = spec.prunes();
+    let LiveSyncPolicy { sync_options, retry, .. } = spec.sync_policy;
+    let (revision, revisions) = match start.revisions.as_slice() {
+        revisions if InEffect::of(spec_of(generated)).is_list() => {
+            (None, Some(revisions).filter(|all| !all.is_empty()))
+        }
+        revisions => (revisions.first(), None),
+    };
+    let sync = [
+        ("syncOptions", sync_options.map(Value::from)),
+        ("prune", prunes.then(|| true.into())),
+        ("revision", revision.map(|revision| revision.as_str().into())),
+        ("revisions", revisions.map(|revisions| revisions.to_vec().into())),
+    ];
+    let sync = sync.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?)));
+    let sync: Map<String, Value> = sync.collect();
     let step = start.step + 1;
     let reason = match &start.started {
         Some(started) if started.goes_back => {
@@ -41,9 +44,6 @@ pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
             { "name": PROMOTION, "value": promotion_text(start.promotion) },
         ],
         "sync": sync,
-        "retry": match &policy["retry"] {
-            Value::Object(retry) => retry.clone().into(),
-            _ => json!({ "limit": 5 }),
-        },
+        "retry": retry.map_or_else(|| json!({ "limit": 5 }), Value::Object),
     })
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::policy::Policy;
-use wavegate_api::API_VERSION;
+use wavegate_api::live::{LiveMetadata, LiveOwner};
+use wavegate_api::{API_VERSION, Raw};
 
 /// The identity of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +22,7 @@ pub struct Identity {
 impl Identity {
     /// From a raw set.
     pub fn of(set: &Value) -> Self {
-        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
+        let [namespace, name, uid] = [set.namespace(), set.name(), set.uid()].map(str::to_owned);
         Self { namespace, name, uid, namespace_uid: None }
     }
 
@@ -32,18 +32,19 @@ impl Identity {
     /// foreground already when its last owner is being deleted. An owner that stays
     /// prevents both, whether a controller runs or not: only the reference to the set is
     /// removed (AS-167).
-    fn namespace_owner(&self) -> Option<Value> {
-        let uid = self.namespace_uid.as_deref()?;
-        Some(json!({
-            "apiVersion": "v1", "kind": "Namespace", "name": self.namespace, "uid": uid,
-        }))
+    fn namespace_owner(&self) -> Option<LiveOwner> {
+        Some(LiveOwner {
+            api_version: "v1".to_owned(),
+            kind: "Namespace".to_owned(),
+            name: self.namespace.clone(),
+            uid: self.namespace_uid.clone()?,
+            ..LiveOwner::default()
+        })
     }
 
     /// Whether an owner reference is that of [`Self::namespace_owner`].
-    pub(super) fn is_namespace_owner(&self, owner: &Value) -> bool {
-        owner["kind"] == "Namespace"
-            && owner["apiVersion"] == "v1"
-            && owner["name"] == *self.namespace
+    pub(super) fn is_namespace_owner(&self, owner: &LiveOwner) -> bool {
+        owner.kind == "Namespace" && owner.api_version == "v1" && owner.name == self.namespace
     }
 }
 
@@ -60,16 +61,13 @@ pub enum Owner {
 
 impl Owner {
     /// The controlling owner of an Application.
-    pub(super) fn of(application: &Value, set: &Identity) -> Self {
-        let Some(owner) = controller_of(application) else { return Self::None };
-        if owner["kind"] == "ApplicationSet"
-            && owner["apiVersion"] == API_VERSION
-            && owner["uid"] == *set.uid
-        {
+    pub(super) fn of(metadata: &LiveMetadata, set: &Identity) -> Self {
+        let Some(owner) = metadata.controller() else { return Self::None };
+        if is_set(owner) && owner.uid == set.uid {
             return Self::Set;
         }
-        let text = |field: &str| owner[field].as_str().unwrap_or("?");
-        Self::Other(format!("{} {}", text("kind"), text("name")).into())
+        let text = |text: &str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
+        Self::Other(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
     }
 }
 
@@ -86,86 +84,85 @@ pub struct Takeover {
 /// AS-159): by UID, so that a recreated set of the same name does not adopt
 /// Applications of the former one.
 pub fn is_owned(application: &Value, set: &Value) -> bool {
-    controller_of(application).is_some_and(|owner| {
-        owner["kind"] == "ApplicationSet"
-            && owner["apiVersion"] == API_VERSION
-            && owner["uid"] == set["metadata"]["uid"]
-    })
+    let metadata = LiveMetadata::of(application);
+    metadata.controller().is_some_and(|owner| is_set(owner) && owner.uid == set.uid())
 }
 
 /// The name of the ApplicationSet that controls an Application.
 pub fn set_of(application: &Value) -> Option<&str> {
-    let owner = controller_of(application).filter(|owner| owner["kind"] == "ApplicationSet");
-    owner?["name"].as_str()
+    let is_controller = |owner: &&Value| owner.get("controller") == Some(&Value::Bool(true));
+    let owner = application.items("/metadata/ownerReferences").iter().find(is_controller)?;
+    (owner.kind() == "ApplicationSet").then(|| owner.field("name")).filter(|name| !name.is_empty())
 }
 
-fn controller_of(object: &Value) -> Option<&Value> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == Value::Bool(true))
+fn is_set(owner: &LiveOwner) -> bool {
+    owner.kind == "ApplicationSet" && owner.api_version == API_VERSION
 }
 
 /// How a set takes over an Application that another set controls; `None` when none does.
-pub(super) fn takeover(live: &Value, set: &Identity, policy: Policy) -> Option<Takeover> {
-    let owner = controller_of(live)?;
-    let is_set = owner["kind"] == "ApplicationSet" && owner["apiVersion"] == API_VERSION;
-    let from = owner["uid"].as_str().filter(|uid| is_set && *uid != set.uid)?;
-    let mut references = with_namespace(live, set, policy);
-    references.retain(|one| one["uid"] != from && one["uid"] != *set.uid);
-    references.push(owner_reference(set));
-    let version = &live["metadata"]["resourceVersion"];
-    let patch =
-        json!({ "metadata": { "ownerReferences": references, "resourceVersion": version } });
-    Some(Takeover { from: from.into(), patch: patch.to_string().into() })
+pub(super) fn takeover(live: &LiveMetadata, set: &Identity, policy: Policy) -> Option<Takeover> {
+    let owner = live.controller().filter(|owner| is_set(owner) && owner.uid != set.uid)?;
+    let mut owners = with_namespace(live, set, policy);
+    owners.retain(|one| one.uid != owner.uid && one.uid != set.uid);
+    owners.push(owner_reference(set));
+    let patch = patch_of_owners(live, &owners).to_string();
+    Some(Takeover { from: owner.uid.as_str().into(), patch: patch.into() })
+}
+
+/// The merge patch that changes the owners of an object only, as long as it is as observed.
+pub(super) fn patch_of_owners(live: &LiveMetadata, owners: &[LiveOwner]) -> Value {
+    let version = &live.resource_version;
+    json!({ "metadata": { "ownerReferences": owners, "resourceVersion": version } })
 }
 
 /// The owner reference of an Application to its set.
-pub fn owner_reference(set: &Identity) -> Value {
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": "ApplicationSet",
-        "name": set.name,
-        "uid": set.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
+pub fn owner_reference(set: &Identity) -> LiveOwner {
+    LiveOwner {
+        api_version: API_VERSION.to_owned(),
+        kind: "ApplicationSet".to_owned(),
+        name: set.name.clone(),
+        uid: set.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..LiveOwner::default()
+    }
 }
 
 /// The owner references of a new Application.
-pub(super) fn new_owner_references(set: &Identity, policy: Policy) -> Value {
+pub(super) fn new_owner_references(set: &Identity, policy: Policy) -> Vec<LiveOwner> {
     let stays = (!policy.deletes()).then(|| set.namespace_owner()).flatten();
     std::iter::once(owner_reference(set)).chain(stays).collect()
 }
 
 /// The live owner references with ours; others are unchanged.
-pub(super) fn owner_references(live: &Value, set: &Identity, policy: Policy) -> Value {
-    let ours = owner_reference(set);
-    let owners = with_namespace(live, set, policy);
-    let at = owners.iter().position(|owner| owner["uid"] == ours["uid"]);
-    let mut owners: Vec<Value> =
-        owners.into_iter().filter(|owner| owner["uid"] != ours["uid"]).collect();
-    owners.insert(at.unwrap_or(owners.len()), ours);
-    owners.into()
+pub(super) fn owner_references(
+    live: &LiveMetadata,
+    set: &Identity,
+    policy: Policy,
+) -> Vec<LiveOwner> {
+    let mut owners = with_namespace(live, set, policy);
+    let at = owners.iter().position(|owner| owner.uid == set.uid);
+    owners.retain(|owner| owner.uid != set.uid);
+    owners.insert(at.unwrap_or(owners.len()), owner_reference(set));
+    owners
 }
 
 /// The merge patch that only adds or removes the reference to the Namespace, for an
 /// Application that is otherwise not written; `None` when it is as the policy requires.
-pub(super) fn guard(live: &Value, set: &Identity, policy: Policy) -> Option<Value> {
+pub(super) fn guard(live: &LiveMetadata, set: &Identity, policy: Policy) -> Option<Value> {
     let owners = with_namespace(live, set, policy);
-    if live["metadata"]["ownerReferences"].as_array() == Some(&owners) {
-        return None;
-    }
-    let version = &live["metadata"]["resourceVersion"];
-    Some(json!({ "metadata": { "ownerReferences": owners, "resourceVersion": version } }))
+    let is_guarded = live.owner_references.as_ref() == Some(&owners);
+    (!is_guarded).then(|| patch_of_owners(live, &owners))
 }
 
 /// The live owner references, with the Namespace if the policy forbids deletion and
 /// without it otherwise; as they are while its UID is unknown.
-fn with_namespace(live: &Value, set: &Identity, policy: Policy) -> Vec<Value> {
-    let mut owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+fn with_namespace(live: &LiveMetadata, set: &Identity, policy: Policy) -> Vec<LiveOwner> {
+    let mut owners = live.owners().to_vec();
     if policy.deletes() {
         owners.retain(|owner| !set.is_namespace_owner(owner));
     } else if let Some(stays) = set.namespace_owner()
-        && !owners.iter().any(|owner| owner["uid"] == stays["uid"])
+        && !owners.iter().any(|owner| owner.uid == stays.uid)
     {
         owners.retain(|owner| !set.is_namespace_owner(owner));
         owners.push(stays);

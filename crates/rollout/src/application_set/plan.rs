@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::generated::Wanted;
@@ -263,6 +264,23 @@ fn update<'a>(input: &PlanInput<'_>, existing: &'a Existing) -> Result<Option<&'
 /// A merge patch that changes nothing.
 const EMPTY: &str = "{}";
 
+/// What a start, a record and a refresh add to the update of an Application.
+#[derive(Serialize)]
+struct PatchOfStart<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'a Value>,
+    metadata: MetadataOfStart<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetadataOfStart<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<&'a str, String>,
+}
+
 /// The patch of an existing Application: its update, its operation, our annotations; `None`
 /// when nothing changes.
 fn patch(
@@ -279,25 +297,26 @@ fn patch(
     if !is_update && start.is_none() && !is_annotated {
         return None;
     }
-    let mut more = json!({});
-    if let Some(start) = start {
-        more["operation"] = start.operation.clone();
-        more["metadata"]["resourceVersion"] = (*existing.version).into();
-        if let Some(started) = &start.started {
-            more["metadata"]["annotations"][RUN] = started::text(started, &existing.uid).into();
-        }
-    }
-    if let Some(record) = record {
-        more["metadata"]["annotations"][ROLLOUT] = record::text(record, &existing.uid).into();
-    }
-    if refreshes {
-        more["metadata"]["annotations"][REFRESH] = "normal".into();
-    }
+    let started = start.and_then(|start| start.started.as_ref());
+    let annotations = [
+        (RUN, started.map(|started| started::text(started, &existing.uid))),
+        (ROLLOUT, record.map(|record| record::text(record, &existing.uid))),
+        (REFRESH, refreshes.then(|| "normal".to_owned())),
+    ];
+    let annotations = annotations.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let annotations: BTreeMap<&str, String> = annotations.collect();
+    let more = PatchOfStart {
+        operation: start.map(|start| &start.operation),
+        metadata: MetadataOfStart {
+            resource_version: start.map(|_| &*existing.version),
+            annotations,
+        },
+    };
     let json = match start.is_some() || is_annotated {
         false => update.to_owned(),
         true => {
             let mut body: Value = serde_json::from_str(update).unwrap_or_default();
-            merge(&mut body, more);
+            merge(&mut body, json!(more));
             body.to_string()
         }
     };
@@ -331,7 +350,10 @@ fn refreshes<'a>(input: &PlanInput<'a>) -> (BTreeSet<&'a str>, usize) {
 
 fn create(input: &PlanInput<'_>, wanted: &Wanted) -> Create {
     let mut object = wanted.written(input.in_rollout);
-    normalize::empty_objects(&mut object["spec"]);
-    object["metadata"]["ownerReferences"] = owner::new_owner_references(input.set, input.policy);
+    if let Some(spec) = object.get_mut("spec") {
+        normalize::empty_objects(spec);
+    }
+    let owners = owner::new_owner_references(input.set, input.policy);
+    merge(&mut object, json!({ "metadata": { "ownerReferences": owners } }));
     Create { name: wanted.name.to_string(), json: object.to_string() }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use wavegate_api::annotations;
+use wavegate_api::application_set::PreservedFields;
+use wavegate_api::{Raw, annotations};
 
 /// Annotations that are always preserved: other components write them.
 const ALWAYS: [&str; 7] = [
@@ -31,50 +32,45 @@ pub struct Preserve {
 
 impl Preserve {
     /// The keys of a set, and those of all sets.
-    pub fn new(set: &Value, annotations: &[String], labels: &[String]) -> Self {
-        let listed = |field: &str| {
-            let keys = set["spec"]["preservedFields"][field].as_array().into_iter().flatten();
-            keys.filter_map(|key| key.as_str().map(str::to_owned)).collect::<Vec<_>>()
-        };
+    pub fn new(of_set: &PreservedFields, annotations: &[String], labels: &[String]) -> Self {
         let always = ALWAYS.iter().map(|key| (*key).to_owned());
         Self {
             annotations: always
-                .chain(listed("annotations"))
-                .chain(annotations.iter().cloned())
+                .chain(of_set.annotations.iter().chain(annotations).cloned())
                 .collect(),
-            labels: listed("labels").into_iter().chain(labels.iter().cloned()).collect(),
+            labels: of_set.labels.iter().chain(labels).cloned().collect(),
         }
     }
 
     /// The annotations to write.
     pub fn annotations(&self, generated: &Value, live: &Value) -> Value {
-        let mut merged = merged(generated, live, "annotations", &self.annotations);
+        let (generated, live) = (generated.annotations(), live.annotations());
+        let mut merged = merged(generated, live, &self.annotations);
         // The request of a template was obeyed, and removed: it would be obeyed without an end.
-        if live["metadata"]["annotations"][annotations::REFRESH].is_null()
-            && let Some(merged) = merged.as_object_mut()
-        {
+        if live.and_then(|live| live.get(annotations::REFRESH)).is_none_or(Value::is_null) {
             merged.remove(annotations::REFRESH);
         }
-        merged
+        merged.into()
     }
 
     /// The labels to write.
     pub fn labels(&self, generated: &Value, live: &Value) -> Value {
-        merged(generated, live, "labels", &self.labels)
+        merged(generated.labels(), live.labels(), &self.labels).into()
     }
 }
 
-fn merged(generated: &Value, live: &Value, field: &str, kept: &BTreeSet<String>) -> Value {
-    let of = |object: &Value| object["metadata"][field].as_object().cloned().unwrap_or_default();
-    let mut merged: Map<String, Value> = of(generated);
-    merged.extend(of(live).into_iter().filter(|(key, _)| kept.contains(key)));
-    Value::Object(merged)
+type Fields = Map<String, Value>;
+
+fn merged(generated: Option<&Fields>, live: Option<&Fields>, kept: &BTreeSet<String>) -> Fields {
+    let mut merged = generated.cloned().unwrap_or_default();
+    let live = live.into_iter().flatten().filter(|(key, _)| kept.contains(*key));
+    merged.extend(live.map(|(key, value)| (key.clone(), value.clone())));
+    merged
 }
 
 /// The generated finalizers, and the live ones of deletion hooks.
 pub fn finalizers(generated: &Value, live: &Value) -> Value {
-    let of =
-        |object: &Value| object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let of = |object: &Value| object.items("/metadata/finalizers").to_vec();
     let is_hook = |finalizer: &Value| {
         let text = finalizer.as_str().unwrap_or_default();
         HOOK_FINALIZERS.iter().any(|prefix| text.starts_with(prefix))

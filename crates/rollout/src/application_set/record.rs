@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::rollout::listed::{Record, RecordKind};
 use crate::rollout::status::step_text;
+use wavegate_api::Raw;
 use wavegate_api::annotations::{ROLLOUT, annotation};
 use wavegate_api::time::to_rfc3339;
 
@@ -38,7 +39,7 @@ fn kind_text(kind: RecordKind) -> &'static str {
 /// The record of an Application; `None` when it is absent or unreadable.
 pub fn read(application: &Value) -> Option<Record> {
     let carried: Carried = serde_json::from_str(annotation(application, ROLLOUT)?).ok()?;
-    if application["metadata"]["uid"].as_str() != Some(&carried.uid) {
+    if application.uid() != carried.uid {
         return None;
     }
     let kinds = [RecordKind::Started, RecordKind::Healthy, RecordKind::TimedOut, RecordKind::Void];

@@ -19,17 +19,18 @@ use crate::rollout::report::{
 use crate::rollout::steps::{Strategy, memberships};
 use crate::rollout::wait::WaitKind;
 use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::app_status::ResourceStatus;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus, WaitingFor};
 use wavegate_api::conditions::{application as of_application, application_set as condition};
-use wavegate_api::time::of_field as time;
-use wavegate_api::{OperationPhase, Raw};
+use wavegate_api::live::LiveApplication;
+use wavegate_api::{OperationPhase, Raw, read_leniently};
 use wavegate_engine::blocking_resource::{self, Blocking, BlockingResource};
 use wavegate_engine::promotion::{PROMOTION, USERNAME};
 use wavegate_engine::sync::TASKS_RUNNING;
 
 /// The step of each generated Application, counted from 0; `None` when no step selects it.
 pub fn steps(set: &Value, generation: &Generation) -> BTreeMap<String, Option<usize>> {
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let (strategy, _) = Strategy::of(set);
     let labels = labels(generation);
     let labels = labels.iter().map(|(name, labels)| (name.as_str(), labels));
     let members = memberships(strategy.steps(), labels);
@@ -66,7 +67,7 @@ pub fn set(set: &Value) -> Set {
     let count = status.resources_count;
     let unlisted_since =
         || status.started_at().filter(|_| status.is_compact()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let (strategy, _) = Strategy::of(set);
     let paused = annotation(set, PAUSED).filter(|_| !strategy.steps().is_empty());
     Set {
         namespace: set.namespace().to_owned(),
@@ -121,52 +122,53 @@ pub fn rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout {
 
 /// One Application. A field of an unexpected type counts as absent.
 pub fn application(live: &Value) -> Application {
-    let status = &live["status"];
+    let app = LiveApplication::read(live);
     let resources = live.items("/status/resources").iter();
     let mut out = resources.filter(|resource| resource.field("status") == "OutOfSync").peekable();
+    let prunes = |one: &Value| read_leniently::<ResourceStatus>(one).requires_pruning;
     let mut application = Application {
-        observed: observe(live, false),
+        observed: observe(live, &app, false),
         record: record::read(live),
         labels: labels_of(live),
-        sync: status.text("/sync/status").to_owned(),
-        health: status.text("/health/status").to_owned(),
+        sync: app.status.sync.status.clone().unwrap_or_default(),
+        health: app.status.health.status.clone().unwrap_or_default(),
         blocking: blocking_resource::of(live),
         deletion: Going::read(live)
             .map(|going| Deletion { message: going.to_string(), since: going.since }),
-        only_prunes: out.peek().is_some() && out.all(|one| one["requiresPruning"] == true),
-        initiator: initiator(live),
+        only_prunes: out.peek().is_some() && out.all(prunes),
+        initiator: initiator(&app),
         doing: Doing::default(),
     };
-    application.doing = doing(live, &application);
+    application.doing = doing(live, &app, &application);
     application
 }
 
-fn initiator(live: &Value) -> Initiator {
-    let last = &live["status"]["operationState"]["operation"];
-    let operation = if live["operation"].is_object() { &live["operation"] } else { last };
-    let is_promotion = |info: &Value| info.field("name") == PROMOTION;
-    let is_user = |of: &Value| of.text("/initiatedBy/username") == USERNAME;
-    if operation.items("/info").iter().any(is_promotion) || is_user(operation) {
-        Initiator::Rollout
-    } else if operation["initiatedBy"]["automated"] == true {
-        Initiator::Automation
-    } else {
-        Initiator::Person
+fn initiator(app: &LiveApplication) -> Initiator {
+    let last = app.state().map(|state| &state.operation);
+    match app.operation.as_ref().or(last) {
+        Some(operation)
+            if operation.info.iter().any(|item| item.name == PROMOTION)
+                || operation.initiated_by.username == USERNAME =>
+        {
+            Initiator::Rollout
+        }
+        Some(operation) if operation.initiated_by.automated => Initiator::Automation,
+        Some(_) | None => Initiator::Person,
     }
 }
 
-fn doing(live: &Value, application: &Application) -> Doing {
-    let state = &live["status"]["operationState"];
+fn doing(live: &Value, app: &LiveApplication, application: &Application) -> Doing {
     let is_running = application.operation().is_running();
-    let (detail, since) = detail(live, application);
-    let is_wait = state.field("message").starts_with(WAITING);
+    let (detail, since) = detail(app, application);
+    let is_wait = app.state().is_some_and(|state| state.message.starts_with(WAITING));
     let resource = application.blocking.resource.as_ref();
     let is_unconfirmed = resource.is_some_and(BlockingResource::requires_confirmation);
+    let started_at = app.state().and_then(|state| state.started_at.as_ref());
     Doing {
         stage: if is_running { stage(live) } else { String::new() },
         is_reason: is_running && (!is_wait || is_unconfirmed),
-        started_at: time(&state["startedAt"]).map(|at| at.to_string()).unwrap_or_default(),
-        hooks: ended_hooks(state),
+        started_at: started_at.map(|at| at.0.to_string()).unwrap_or_default(),
+        hooks: ended_hooks(live),
         awaited: awaited(&detail),
         detail,
         since,
@@ -187,14 +189,14 @@ fn stage(live: &Value) -> String {
             let same =
                 |one: &&Value| fields.iter().all(|field| one.field(field) == at.field(field));
             let found = live.items("/status/resources").iter().find(same);
-            let wave = found.and_then(|resource| resource["syncWave"].as_i64()).unwrap_or_default();
-            format!("Sync wave {wave}")
+            let found = found.map(read_leniently::<ResourceStatus>).unwrap_or_default();
+            format!("Sync wave {}", found.sync_wave)
         }
         phase => phase.to_owned(),
     }
 }
 
-fn ended_hooks(state: &Value) -> Vec<String> {
+fn ended_hooks(live: &Value) -> Vec<String> {
     let is_ended = |result: &&Value| {
         let phase = OperationPhase::from_word(result.field("hookPhase"));
         !result.field("hookType").is_empty() && phase.is_completed()
@@ -202,19 +204,21 @@ fn ended_hooks(state: &Value) -> Vec<String> {
     let name = |hook: &Value| {
         format!("{} {}/{}", hook.field("syncPhase"), hook.field("kind"), hook.field("name"))
     };
-    state.items("/syncResult/resources").iter().filter(is_ended).map(name).collect()
+    let results = live.items("/status/operationState/syncResult/resources");
+    results.iter().filter(is_ended).map(name).collect()
 }
 
 /// What it waits for, or why it failed, in few words, and the start of the wait.
-fn detail(live: &Value, application: &Application) -> (String, Option<Timestamp>) {
-    let state = &live["status"]["operationState"];
+fn detail(app: &LiveApplication, application: &Application) -> (String, Option<Timestamp>) {
+    let state = app.state();
+    let message = state.map_or("", |state| &state.message);
     let Blocking { resource, reason, since, .. } = &application.blocking;
     let is_unconfirmed = resource.as_ref().is_some_and(BlockingResource::requires_confirmation);
     if application.deletion.is_some() {
         return ("its deletion".to_owned(), None);
     }
     if application.operation().is_running() {
-        let (message, since) = without_start(state.field("message"));
+        let (message, since) = without_start(message);
         let detail = match waited_for(&message) {
             Some(_) if is_unconfirmed => reason.clone(),
             Some(what) => what,
@@ -222,7 +226,8 @@ fn detail(live: &Value, application: &Application) -> (String, Option<Timestamp>
             None if application.operation() != OperationPhase::Running => message,
             None => reason.clone(),
         };
-        return (detail, since.or(time(&state["startedAt"])));
+        let started_at = state.and_then(|state| state.started_at.as_ref());
+        return (detail, since.or(started_at.map(|at| at.0)));
     }
     if application.observed.requested.is_some() {
         return ("the sync to begin".to_owned(), None);
@@ -235,15 +240,17 @@ fn detail(live: &Value, application: &Application) -> (String, Option<Timestamp>
         return (resource.to_string(), None);
     }
     if application.has_failed() {
-        return (without_start(state.field("message")).0, None);
+        return (without_start(message).0, None);
     }
-    let conditions = live.items("/status/conditions");
-    let condition = conditions.iter().find(|one| of_application::is_error(one.field("type")));
+    let conditions = &app.status.conditions;
+    let condition = conditions.iter().find(|one| of_application::is_error(&one.type_));
     // A warning may explain why an Application is not in sync after its sync.
-    let condition = condition.or(conditions.first().filter(|_| state.is_object()));
+    let condition = condition.or(conditions.first().filter(|_| state.is_some()));
     match (condition, resource) {
-        (Some(found), _) => (found.field("message").to_owned(), found.time("/lastTransitionTime")),
-        (None, Some(resource)) if state.is_object() => (resource.to_string(), *since),
+        (Some(found), _) => {
+            (found.message.clone(), found.last_transition_time.as_ref().map(|at| at.0))
+        }
+        (None, Some(resource)) if state.is_some() => (resource.to_string(), *since),
         _ => (String::new(), None),
     }
 }

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::rollout::steer::started::{Started, Target};
 use wavegate_api::HealthStatus;
-use wavegate_api::sources::revisions;
+use wavegate_api::live::LiveApplication;
 use wavegate_api::steering::RunStart;
 use wavegate_api::time::to_rfc3339;
-use wavegate_engine::promotion::promotion_of;
+use wavegate_engine::promotion::PROMOTION;
 
 /// What the Application carries; `None` when that is absent or unreadable.
 pub fn read(application: &Value) -> Option<Started> {
@@ -26,16 +26,15 @@ pub fn read(application: &Value) -> Option<Started> {
 
 /// Whether its last sync took it back to other revisions than those that it was compared with, and
 /// the comparison is not later than the second in which it ended.
-pub fn went_back_just_now(live: &Value) -> bool {
-    let (status, state) = (&live["status"], &live["status"]["operationState"]);
-    let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
-    let ends = time(&state["finishedAt"]).zip(time(&status["reconciledAt"]));
-    if revisions(&state["syncResult"]) == revisions(&status["sync"])
+pub fn went_back_just_now(live: &Value, app: &LiveApplication) -> bool {
+    let Some(state) = app.state() else { return false };
+    let ends = state.finished_at.as_ref().zip(app.status.reconciled_at.as_ref());
+    if state.sync_result.revisions() == app.status.sync.revisions()
         || ends.is_none_or(|(finished, compared)| compared > finished)
     {
         return false;
     }
-    let Some(promotion) = promotion_of(&state["operation"]) else { return false };
+    let Some(promotion) = state.operation.time_in(PROMOTION) else { return false };
     read(live).is_some_and(|start| start.goes_back && promotion >= start.at)
 }
 
@@ -116,7 +115,8 @@ mod tests {
             ("nothing is known", json!({}), false),
         ];
         for (name, live, want) in cases {
-            assert_eq!(went_back_just_now(&live), want, "{name}");
+            let app = LiveApplication::read(&live);
+            assert_eq!(went_back_just_now(&live, &app), want, "{name}");
         }
     }
 }

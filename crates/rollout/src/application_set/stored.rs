@@ -23,6 +23,7 @@ use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
 };
 use wavegate_api::conditions::application_set as condition;
+use wavegate_api::live::LiveMetadata;
 use wavegate_api::{Raw, read_leniently};
 
 /// The most characters of the message of a condition.
@@ -66,7 +67,7 @@ impl Set {
         Self {
             id: Identity::of(set),
             version: set.resource_version().to_owned(),
-            generation: set.generation(),
+            generation: LiveMetadata::of(set).generation,
             is_deleting: set.is_deleting(),
             finalizers: finalizers(set).map(str::to_owned).collect(),
             is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),

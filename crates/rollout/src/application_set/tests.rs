@@ -26,6 +26,7 @@ use crate::desired::inputs::Reads;
 use crate::rollout::Start;
 use validate::Known;
 use wavegate_api::annotations::REFRESH;
+use wavegate_api::live::LiveSpec;
 use wavegate_api::{API_VERSION, Cluster};
 use wavegate_engine::promotion::promotion_of;
 
@@ -403,7 +404,7 @@ fn operations_are_those_of_table_a_10() {
 fn automated_sync_is_disabled_as_370() {
     let disabled = |policy: Value| {
         let mut application = json!({"spec": {"syncPolicy": policy}});
-        let enabled = autosync::is_enabled(&application);
+        let enabled = LiveSpec::of(&application).is_automated();
         autosync::disable(&mut application);
         (enabled, application["spec"]["syncPolicy"].clone())
     };

@@ -1,6 +1,6 @@
 //! What to change in one existing Application so that it is as generated.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::generated::Generated;
 use super::ignore::Ignore;
@@ -8,6 +8,7 @@ use super::owner::{Identity, Owner, guard, owner_references};
 use super::policy::Policy;
 use super::preserve::{self, Preserve};
 use wavegate_api::API_VERSION;
+use wavegate_api::live::{LiveMetadata, spec_of};
 use wavegate_application::normalize;
 use wavegate_engine::merge_patch::merge_patch;
 
@@ -61,24 +62,30 @@ impl Comparison {
 
     /// What to write of an owned Application whose spec is not written: only what protects
     /// it from garbage collection, by the policy.
-    pub fn guarding(live: &Value, rules: &Rules<'_>) -> Update {
+    pub fn guarding(live: &LiveMetadata, rules: &Rules<'_>) -> Update {
         let patch = guard(live, rules.set, rules.policy);
         patch.map_or(Update::None, |patch| Update::Patch(patch.to_string().into()))
     }
 
     /// Compares an Application that the set may write.
-    pub fn of(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
+    pub fn of(
+        live: &Value,
+        metadata: &LiveMetadata,
+        wanted: &Value,
+        owner: &Owner,
+        rules: &Rules<'_>,
+    ) -> Self {
         let update = |update| Self { update, spec_differs: false };
         match owner {
             Owner::Other(_) => Self::NONE,
             // If the policy forbids updates, no spec is written, so none differs.
-            Owner::Set if !rules.policy.updates() => update(Self::guarding(live, rules)),
+            Owner::Set if !rules.policy.updates() => update(Self::guarding(metadata, rules)),
             Owner::None if !rules.policy.updates() => update(Update::Refused(
                 "it already exists and is not owned by an ApplicationSet, and the policy forbids \
                  to update it"
                     .into(),
             )),
-            Owner::Set | Owner::None => match patch(rules, wanted, live) {
+            Owner::Set | Owner::None => match patch(rules, wanted, live, metadata) {
                 Ok(Some(body)) => Self {
                     spec_differs: body.get("spec").is_some(),
                     update: Update::Patch(body.to_string().into()),
@@ -98,27 +105,36 @@ impl Comparison {
 /// A merge patch replaces a list as a whole. If elements of other clients are in it, as they
 /// were observed, the patch contains the observed version: otherwise it would undo a change
 /// that was made since.
-fn patch(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
-    let target = target(rules, generated, live)?;
-    let mut body = json!({});
-    if !normalize::equal_specs(&live["spec"], &target["spec"])
-        && let Some(change) = merge_patch(&live["spec"], &target["spec"])
-    {
-        body["spec"] = change;
-    }
+fn patch(
+    rules: &Rules<'_>,
+    generated: &Value,
+    live: &Value,
+    metadata: &LiveMetadata,
+) -> Result<Option<Value>, String> {
+    let target = target(rules, generated, live, metadata)?;
+    let (old, new) = (spec_of(live), spec_of(&target));
+    let spec = if normalize::equal_specs(old, new) { None } else { merge_patch(old, new) };
+    let mut changed = Map::new();
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let (live, target) = (&live["metadata"][field], &target["metadata"][field]);
-        if !normalize::equal(live, target)
-            && let Some(change) = merge_patch(live, target)
+        let part = |object: &Value| {
+            object.get("metadata").and_then(|metadata| metadata.get(field)).cloned()
+        };
+        let (live, target) = (part(live).unwrap_or_default(), part(&target).unwrap_or_default());
+        if !normalize::equal(&live, &target)
+            && let Some(change) = merge_patch(&live, &target)
         {
-            body["metadata"][field] = change;
+            changed.insert(field.to_owned(), change);
         }
     }
     let keeps_spec = rules.ignore.concerns(crate::desired::name_of(generated));
-    if has_list(&body["metadata"]) || keeps_spec && has_list(&body["spec"]) {
-        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    if changed.values().any(has_list) || keeps_spec && spec.as_ref().is_some_and(has_list) {
+        changed.insert("resourceVersion".to_owned(), metadata.resource_version.clone().into());
     }
-    Ok((body != json!({})).then_some(body))
+    let changed = Some(changed).filter(|changed| !changed.is_empty()).map(Value::Object);
+    let parts = [("spec", spec), ("metadata", changed)];
+    let body = parts.into_iter().filter_map(|(field, part)| Some((field.to_owned(), part?)));
+    let body: Map<String, Value> = body.collect();
+    Ok((!body.is_empty()).then_some(Value::Object(body)))
 }
 
 fn has_list(patch: &Value) -> bool {
@@ -131,21 +147,27 @@ fn has_list(patch: &Value) -> bool {
 
 /// The Application as it is to be. Rules of ignored fields see it whole, as they
 /// see the live one.
-fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
+fn target(
+    rules: &Rules<'_>,
+    generated: &Value,
+    live: &Value,
+    metadata: &LiveMetadata,
+) -> Result<Value, String> {
+    let mut spec = spec_of(generated).clone();
+    normalize::empty_objects(&mut spec);
     let mut target = json!({
         "apiVersion": API_VERSION,
         "kind": "Application",
         "metadata": {
-            "name": live["metadata"]["name"],
-            "namespace": live["metadata"]["namespace"],
+            "name": metadata.name,
+            "namespace": metadata.namespace,
             "labels": rules.preserve.labels(generated, live),
             "annotations": rules.preserve.annotations(generated, live),
             "finalizers": preserve::finalizers(generated, live),
-            "ownerReferences": owner_references(live, rules.set, rules.policy),
+            "ownerReferences": owner_references(metadata, rules.set, rules.policy),
         },
-        "spec": generated["spec"],
+        "spec": spec,
     });
-    normalize::empty_objects(&mut target["spec"]);
     rules.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
     Ok(target)
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::shape;
 use crate::desired::Generation;
-use wavegate_api::Cluster;
+use wavegate_api::live::LiveSpec;
+use wavegate_api::{ApplicationDestination, Cluster, read_leniently};
 
 /// The input of a validation.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +61,7 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
 
 /// Validation errors of an Application that depend on the cluster.
 pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
-    problem_of_target(&Target::of(application), known)
+    problem_of_target(&Target::of(&LiveSpec::of(application)), known)
 }
 
 /// Project and destination of an Application.
@@ -85,16 +86,16 @@ impl Target {
         })
     }
 
-    /// From an Application.
-    pub fn of(application: &Value) -> Self {
-        let spec = &application["spec"];
-        let project = spec["project"].as_str().filter(|text| !text.is_empty());
-        let text = |field: &str| spec["destination"][field].as_str().unwrap_or_default();
+    /// From the spec of an Application.
+    pub fn of(spec: &LiveSpec) -> Self {
+        let ApplicationDestination { name, server, namespace, .. } =
+            read_leniently(&spec.destination);
+        let project = Some(spec.project.as_str()).filter(|project| !project.is_empty());
         Self {
             project: project.unwrap_or("default").into(),
-            cluster: text("name").into(),
-            server: text("server").trim_end_matches('/').into(),
-            namespace: text("namespace").into(),
+            cluster: name.into(),
+            server: server.trim_end_matches('/').into(),
+            namespace: namespace.into(),
         }
     }
 }

@@ -56,12 +56,14 @@ pub fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Existing]) {
     for name in names {
         let Ok(at) = existing.binary_search_by(|one| (*one.name).cmp(name)) else { continue };
         let existing = &existing[at];
-        let mut more = json!({ "metadata": { "resourceVersion": existing.version } });
-        if existing.is_running {
-            more["status"]["operationState"]["phase"] = "Terminating".into();
-        } else {
-            more["operation"] = serde_json::Value::Null;
-        }
+        let metadata = json!({ "resourceVersion": existing.version });
+        let more = match existing.is_running {
+            true => json!({
+                "metadata": metadata,
+                "status": { "operationState": { "phase": "Terminating" } },
+            }),
+            false => json!({ "metadata": metadata, "operation": null }),
+        };
         match plan.patches.iter_mut().find(|patch| patch.name == *name) {
             Some(patch) => {
                 let mut body = patch.body();

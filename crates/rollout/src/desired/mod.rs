@@ -33,8 +33,9 @@ use self::template::Engine;
 use self::texts::Given;
 pub use self::{error::Error, limits::Limits};
 use gotemplate::go::Env;
-use wavegate_api::unknown;
-use wavegate_api::{API_VERSION, annotations::RESOURCES_FINALIZER};
+use wavegate_api::application_set::ApplicationSetSyncPolicy;
+use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::{API_VERSION, Raw, annotations::RESOURCES_FINALIZER, unknown};
 
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,7 +147,7 @@ fn generate_into(
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
 ) -> Result<(), Error> {
-    let spec = &set["spec"];
+    let spec = spec_of(set);
     let mut engine = Engine::of(spec, limits, env)?;
     let mut evaluation = Evaluation::new(spec, &mut engine, &mut *env, inputs, reads);
     let mut evaluated = Vec::new();
@@ -199,7 +200,8 @@ fn render_output(
     env: &mut Env,
     take: &mut dyn FnMut(Value, String),
 ) -> Result<Option<Error>, Error> {
-    let mut template = overrides::merge(&output.template, &set["spec"]["template"]);
+    let mut template =
+        overrides::merge(&output.template, spec_of(set).get("template").unwrap_or(&Value::Null));
     let Some(first) = output.sets.first() else { return Ok(None) };
     if let Err((place, cause)) = values_object::parse(&mut template) {
         let parameters = first.origin.clone();
@@ -221,7 +223,7 @@ fn render_output(
 
 /// An object's `metadata.name`; empty when it has none.
 pub fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
+    object.name()
 }
 
 fn render_one(
@@ -242,12 +244,12 @@ fn render_one(
         application.insert(part.to_owned(), rendered);
     }
     let mut application = Value::Object(application);
-    add_finalizer(&mut application, &set["spec"]["syncPolicy"]);
+    add_finalizer(&mut application, &LiveSetSpec::of(set).sync_policy);
     let place = "spec.templatePatch";
-    let text = match &set["spec"]["templatePatch"] {
-        Value::Null => None,
-        Value::String(text) => Some(text),
-        _ => {
+    let text = match spec_of(set).get("templatePatch") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => {
             let cause = "must be a string; write it as a block, after a |".to_owned();
             return Err(Error::Render {
                 place: place.to_owned(),
@@ -299,8 +301,8 @@ fn taken(mut application: Value, set: &Value) -> Value {
             }
         }
     }
-    if let Some(namespace) = set["metadata"]["namespace"].as_str() {
-        metadata.insert("namespace".to_owned(), namespace.into());
+    if !set.namespace().is_empty() {
+        metadata.insert("namespace".to_owned(), set.namespace().into());
     }
     let mut object = Map::new();
     let mut take = |field: &str| application.get_mut(field).map(Value::take).unwrap_or_default();
@@ -312,9 +314,9 @@ fn taken(mut application: Value, set: &Value) -> Value {
 }
 
 /// AS-160; also for an empty parameter set (AS-121).
-fn add_finalizer(application: &mut Value, sync_policy: &Value) {
-    let preserve = sync_policy["preserveResourcesOnDeletion"] == Value::Bool(true);
-    let Some(metadata) = application["metadata"].as_object_mut() else { return };
+fn add_finalizer(application: &mut Value, sync_policy: &ApplicationSetSyncPolicy) {
+    let preserve = sync_policy.preserve_resources_on_deletion;
+    let Some(Value::Object(metadata)) = application.get_mut("metadata") else { return };
     let has_any = metadata
         .get("finalizers")
         .and_then(Value::as_array)

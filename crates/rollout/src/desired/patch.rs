@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use wavegate_api::live::spec_of;
+use wavegate_api::raw::object_at;
 use wavegate_api::yaml;
 
 /// Prefix of a key that removes entries of the list of that name.
@@ -31,20 +33,17 @@ pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
         _ => return Err("the rendered patch is not an object".to_owned()),
     };
     check(&patch)?;
-    let project = application["spec"]["project"].clone();
+    let project = spec_of(application).get("project").filter(|project| !project.is_null());
+    let project = project.cloned();
     if let Value::Object(target) = application {
         merge_object(target, &patch, &mut Vec::new())?;
         target.remove("operation");
         target.remove("status");
-        let spec = target.entry("spec").or_insert_with(|| Value::Object(Map::new()));
-        if !spec.is_object() {
-            *spec = Value::Object(Map::new());
-        }
-        match project {
-            Value::Null => {
-                spec.as_object_mut().map(|spec| spec.remove("project"));
-            }
-            project => spec["project"] = project,
+        if let Some(spec) = object_at(target, "spec") {
+            match project {
+                None => spec.remove("project"),
+                Some(project) => spec.insert("project".to_owned(), project),
+            };
         }
     }
     Ok(())

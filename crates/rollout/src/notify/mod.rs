@@ -58,6 +58,14 @@ pub fn since<'a>(run: Run<'a>, after: i64) -> impl Iterator<Item = Transition<'a
     })
 }
 
+/// An object with another field, if that has a value.
+fn with_field(mut object: Value, field: &str, value: Option<Value>) -> Value {
+    if let (Value::Object(fields), Some(value)) = (&mut object, value) {
+        fields.insert(field.to_owned(), value);
+    }
+    object
+}
+
 impl Transition<'_> {
     /// What identifies it, for ever.
     pub fn id(&self) -> String {
@@ -73,8 +81,17 @@ impl Transition<'_> {
     }
 
     fn cloud_event(&self) -> Value {
+        let event = self.event_of(self.data(false));
+        if event.to_string().len() <= MAX_BYTES {
+            return event;
+        }
+        self.event_of(self.data(true))
+    }
+
+    fn event_of(&self, data: Value) -> Value {
         let Run { key, set, .. } = self.run;
-        let mut event = json!({
+        let time = self.entry.at.as_ref().map(|at| to_rfc3339(at.0).into());
+        let event = json!({
             "specversion": "1.0",
             "id": self.id(),
             "source": format!(
@@ -85,23 +102,18 @@ impl Transition<'_> {
             "type": format!("dev.wavegate.run.{}", self.entry.what),
             "subject": key.name,
             "datacontenttype": "application/json",
-            "data": self.data(),
+            "data": data,
         });
-        if let Some(at) = &self.entry.at {
-            event["time"] = to_rfc3339(at.0).into();
-        }
-        if event.to_string().len() > MAX_BYTES {
-            for list in ["from", "to", "gates"] {
-                event["data"]["status"][list] = json!([]);
-            }
-        }
-        event
+        with_field(event, "time", time)
     }
 
-    fn data(&self) -> Value {
+    /// What it is about. `is_short`: without the lists.
+    fn data(&self, is_short: bool) -> Value {
         let Run { key, set, status, .. } = self.run;
         let entry = self.entry;
-        let mut data = json!({
+        let entries = if is_short { 0 } else { ENTRIES };
+        let list = |revisions: Vec<Value>| if is_short { Vec::new() } else { revisions };
+        let data = json!({
             "namespace": key.namespace,
             "applicationSet": set,
             "run": key.name,
@@ -116,26 +128,25 @@ impl Transition<'_> {
                 "done": status.done,
                 "failed": status.failed,
                 "total": status.total,
-                "from": revisions(&status.from),
-                "to": revisions(&status.to),
-                "gates": status.gates.iter().take(ENTRIES).map(gate).collect::<Vec<_>>(),
+                "from": list(revisions(&status.from)),
+                "to": list(revisions(&status.to)),
+                "gates": status.gates.iter().take(entries).map(gate).collect::<Vec<_>>(),
             },
             "commands": commands(&self.run),
         });
-        if !entry.by.is_empty() {
-            data["by"] = cut(&entry.by, NAME).into();
-        }
+        let by = Some(cut(&entry.by, NAME)).filter(|by| !by.is_empty());
         let subject = cut(&entry.subject, TEXT);
-        match About::of(&entry.what) {
+        let (field, subject) = match About::of(&entry.what) {
             About::Step => {
-                data["step"] = subject.parse::<i64>().map_or(json!(subject), Value::from)
+                ("step", Some(subject.parse::<i64>().map_or(json!(subject), Value::from)))
             }
-            About::Gate => data["gate"] = subject.into(),
-            About::Application => data["application"] = subject.into(),
-            About::Run if !subject.is_empty() => data["subject"] = subject.into(),
-            About::Run => {}
-        }
-        data
+            About::Gate => ("gate", Some(subject.into())),
+            About::Application => ("application", Some(subject.into())),
+            About::Run => {
+                ("subject", Some(subject).filter(|text| !text.is_empty()).map(Value::from))
+            }
+        };
+        with_field(with_field(data, "by", by.map(Value::from)), field, subject)
     }
 
     /// The transition in words.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::budget::MaxUpdate;
 use wavegate_api::Raw;
+use wavegate_api::live::spec_of;
 use wavegate_api::unknown::{self, Unknown};
 
 /// The labels of a generated Application.
@@ -161,6 +162,11 @@ impl Membership {
 }
 
 impl Strategy {
+    /// That of an ApplicationSet, and its configuration errors.
+    pub fn of(set: &Value) -> (Self, Vec<Problem>) {
+        Self::read(spec_of(set).get("strategy"))
+    }
+
     /// Parses `spec.strategy` of an ApplicationSet, absent means AllAtOnce, and
     /// returns its configuration errors.
     pub fn read(strategy: Option<&Value>) -> (Self, Vec<Problem>) {
@@ -295,7 +301,7 @@ impl Expression {
 /// gate everything would be rolled out at once.
 pub fn misspelt(set: &Value) -> Vec<Problem> {
     let unknown = unknown::in_strategy(set).into_iter().map(Problem::from);
-    let (_, read) = Strategy::read(set["spec"].get("strategy"));
+    let (_, read) = Strategy::of(set);
     let words = read.into_iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
     unknown.chain(words).collect()
 }

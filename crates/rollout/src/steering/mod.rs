@@ -27,6 +27,7 @@ pub use self::pause::{pause, paused_by_policies, resume, unpause};
 pub use self::run::{Run, current, number_of};
 pub use self::select::selects;
 use wavegate_api::Raw;
+use wavegate_api::live::{LiveMetadata, spec_of};
 use wavegate_api::time::to_rfc3339;
 
 /// Who speaks, and when.
@@ -103,20 +104,23 @@ impl Change {
     /// The merge patch for the object as stored, based on its version.
     pub fn patch(&self, object: &Value) -> Value {
         // The name could refer to another object by now, and another person may have spoken.
-        let of_object = |field: &str| (field.to_owned(), object["metadata"][field].clone());
-        let mut metadata = Map::from_iter(["uid", "resourceVersion"].map(of_object));
+        let LiveMetadata { uid, resource_version, .. } = LiveMetadata::of(object);
+        let mut metadata = Map::from_iter([
+            ("uid".to_owned(), uid.into()),
+            ("resourceVersion".to_owned(), resource_version.into()),
+        ]);
         let spec = match self {
             Self::Annotation { key, value, .. } => {
                 metadata.insert("annotations".to_owned(), json!({*key: value}));
                 return json!({"metadata": metadata});
             }
             Self::Entries { list, entries } => {
-                let stored = object["spec"].items(&format!("/{list}"));
+                let stored = spec_of(object).items(&format!("/{list}"));
                 let all: Vec<&Value> = stored.iter().chain(entries).collect();
                 json!({*list: all})
             }
             Self::Removal { list, entries } => {
-                let stored = object["spec"].items(&format!("/{list}"));
+                let stored = spec_of(object).items(&format!("/{list}"));
                 let left: Vec<&Value> =
                     stored.iter().filter(|entry| !entries.contains(entry)).collect();
                 json!({*list: left})

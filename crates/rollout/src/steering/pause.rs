@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::{Change, Verdict, applications, selects};
-use wavegate_api::Raw;
 use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::steering::RolloutPolicySpec;
+use wavegate_api::{Raw, read_leniently};
 
 /// Holds all promotions of a set. Without a reason, one that holds already is kept.
 pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
@@ -71,7 +73,8 @@ pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
 fn by_policies<'a>(set: &Value, policies: &'a [impl AsRef<Value>]) -> Vec<&'a str> {
     let pauses = |policy: &&Value| {
         // One that is not understood is no permission.
-        policy["spec"]["paused"] == true && selects(policy, set).unwrap_or(true)
+        let spec: RolloutPolicySpec = read_leniently(spec_of(policy));
+        spec.paused && selects(policy, set).unwrap_or(true)
     };
     policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect()
 }
@@ -101,8 +104,8 @@ pub fn unpause(namespace: &str, policy: &str) -> String {
 
 /// Whether a set rolls out in steps.
 fn has_steps(set: &Value) -> bool {
-    let strategy = &set["spec"]["strategy"];
-    strategy["type"] == "RollingSync" && !strategy["rollingSync"].items("/steps").is_empty()
+    let strategy = LiveSetSpec::of(set).strategy;
+    strategy.type_ == "RollingSync" && !strategy.rolling_sync.steps.is_empty()
 }
 
 /// How many Applications of a set are not complete, and the same in words.

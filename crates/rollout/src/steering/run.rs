@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::application_set::is_owned;
 pub use crate::rollout::steer::number_of;
 use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::live::spec_of;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
 use wavegate_api::{Raw, read_leniently};
 
@@ -35,12 +36,14 @@ pub fn current<'a, T: AsRef<Value>>(
 impl Run {
     /// Reads a run.
     pub fn read(run: &Value) -> Self {
+        let stored = run.get("status").filter(|status| status.is_object());
+        let status: RolloutRunStatus = stored.map(read_leniently).unwrap_or_default();
         Self {
             name: run.name().to_owned(),
-            spec: read_leniently(&run["spec"]),
-            status: read_leniently(&run["status"]),
-            is_known: run["status"].is_object(),
-            is_paused: run["status"]["phase"] == RunPhase::Paused.as_str(),
+            spec: read_leniently(spec_of(run)),
+            is_known: stored.is_some(),
+            is_paused: status.phase == RunPhase::Paused,
+            status,
         }
     }
 

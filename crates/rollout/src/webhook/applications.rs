@@ -7,7 +7,9 @@ use super::Push;
 use super::generators::is_at;
 use wavegate_api::annotations::MANIFEST_GENERATE_PATHS;
 use wavegate_api::glob::Glob;
+use wavegate_api::live::{LiveSource, spec_of};
 use wavegate_api::sources::InEffect;
+use wavegate_api::{Raw, read_leniently};
 
 /// Paths of one annotation that are compared; with more, every file counts.
 const MAX_PATHS: usize = 100;
@@ -21,15 +23,13 @@ const MAX_STEPS: u64 = 10_000_000;
 /// Only with the annotation the files decide: without it, or when the event does not report
 /// all of them, each push counts.
 pub fn deploys(application: &Value, push: &Push) -> bool {
-    let annotation = application["metadata"]["annotations"][MANIFEST_GENERATE_PATHS].as_str();
-    let spec = &application["spec"];
-    InEffect::of(spec).list.iter().any(|source| {
-        let text = |field: &str| source[field].as_str().unwrap_or_default();
-        let (url, revision) = (text("repoURL"), text("targetRevision"));
-        !url.is_empty()
-            && push.repositories.iter().any(|repository| repository.is(url))
-            && push.refs.iter().any(|changed| is_at(changed, revision))
-            && may_use(annotation.unwrap_or_default(), text("path"), &push.files)
+    let annotation = application.annotation(MANIFEST_GENERATE_PATHS).unwrap_or_default();
+    InEffect::of(spec_of(application)).list.iter().any(|source| {
+        let LiveSource { repo_url, target_revision, path, .. } = read_leniently(source);
+        !repo_url.is_empty()
+            && push.repositories.iter().any(|repository| repository.is(&repo_url))
+            && push.refs.iter().any(|changed| is_at(changed, &target_revision))
+            && may_use(annotation, &path, &push.files)
     })
 }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
+use serde_json::json;
 
 use super::super::generated::is_reverse;
 use super::*;

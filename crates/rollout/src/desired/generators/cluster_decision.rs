@@ -10,6 +10,8 @@ use crate::desired::flatten;
 use crate::desired::queries::{Answer, Decisions, Query};
 use crate::desired::texts::Texts;
 use wavegate_api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use wavegate_api::generators::LabelSelector;
+use wavegate_api::read_leniently;
 use wavegate_api::selector::Selector;
 
 /// The clusterDecisionResource generator.
@@ -151,15 +153,13 @@ fn parameters(
 /// A label selector as the API server reads it.
 fn notation(selector: &Value) -> Result<String, String> {
     let mut terms = Vec::new();
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        terms.push(format!("{key}={}", value.as_str().unwrap_or_default()));
+    let LabelSelector { match_labels, match_expressions, .. } = read_leniently(selector);
+    for (key, value) in match_labels {
+        terms.push(format!("{key}={value}"));
     }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values = expression["values"].as_array().into_iter().flatten();
-        let values: Vec<&str> = values.filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        terms.push(match expression["operator"].as_str().unwrap_or_default() {
+    for expression in match_expressions {
+        let (key, values) = (expression.key, expression.values.join(","));
+        terms.push(match expression.operator.as_str() {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "Exists" => key.to_owned(),

@@ -33,6 +33,7 @@ use super::template::Engine;
 use super::texts::{Given, Texts};
 use crate::desired::flatten::matches;
 use gotemplate::go::Env;
+use wavegate_api::Raw;
 use wavegate_api::annotations::LAST_APPLIED;
 
 /// All generators, in the order in which those of one element run (AS-040).
@@ -103,7 +104,7 @@ impl<'a> Evaluation<'a> {
         inputs: &'a Inputs,
         reads: &'a mut Reads,
     ) -> Self {
-        let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
+        let project = spec.text("/template/spec/project");
         let project = if project.contains("{{") { "" } else { project };
         let unread = Unread::default();
         let generators = &GENERATORS;
@@ -154,17 +155,19 @@ impl<'a> Evaluation<'a> {
 /// the API server has dropped the unknown field.
 pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) -> Error {
     let Error::Generator { place: at, cause, .. } = &error else { return error };
-    let written = set["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let written = set.annotation(LAST_APPLIED);
     let written = written.and_then(|text| serde_json::from_str::<Value>(text).ok());
     // The annotation is the user's text: it may lack anything that the set has.
-    let element = written.as_ref().map(|set| &set["spec"]["generators"][index]);
-    let Some(written) = element else { return error };
+    let written = written.as_ref().map(|set| set.items("/spec/generators"));
+    let Some(written) = written.map(|all| all.get(index).unwrap_or(&Value::Null)) else {
+        return error;
+    };
     let lost = |of: &Value, kept: &Value| {
         let mut keys = of.as_object().into_iter().flatten();
         keys.find(|(key, value)| kept.get(key.as_str()).is_none() && !value.is_null())
             .map(|(key, _)| key.clone())
     };
-    let stored = &set["spec"]["generators"][index];
+    let stored = set.items("/spec/generators").get(index).unwrap_or(&Value::Null);
     let named = |place: String, cause: String| Error::Generator { place, cause, limit: false };
     if at == place {
         return match lost(written, stored) {
