@@ -33,6 +33,7 @@ pub mod unread;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -120,7 +121,7 @@ impl Controllers {
         let own = OwnCluster { client: core.client.clone(), reach: ClusterReach::default() };
         let applications = settings.applications.map(|settings| (settings, own));
         let sets = Some(settings.application_sets);
-        Box::pin(run_with(core, sets, applications, sources, shutdown)).await
+        run_with(core, sets, applications, sources, shutdown).await
     }
 
     /// Runs them while the Lease is held, if there is one, or until `shutdown`, or until their
@@ -201,63 +202,67 @@ pub async fn run(
     Controllers::new(client, settings, sources, clock).run(shutdown).await
 }
 
-async fn run_with(
+/// Boxed here, so that what it awaits is compiled in this crate, once, and not in each crate that
+/// runs it.
+fn run_with(
     core: Core,
     sets: Option<ApplicationSetSettings>,
     applications: Option<(ApplicationSettings, OwnCluster)>,
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
-) -> Result<(), Stopped> {
-    let stop = shutdown.child_token();
-    // All tasks are stopped when this function returns.
-    let _guard = stop.clone().drop_guard();
-    let watches = async {
-        let watched = core.control_plane.run(&core.client, &stop).await;
-        watched.map_err(Stopped::Application).and(until(&shutdown))
-    };
-    let audience = sets.as_ref().filter(|sets| !sets.dry_run).map(|sets| unread::Audience {
-        namespace: sets.control_plane_namespace.clone(),
-        others: sets.namespaces.clone(),
-    });
-    let unread = async {
-        if let Some(audience) = audience {
-            let kinds = core.control_plane.unread();
-            stop.run_until_cancelled(unread::follow(&core, &audience, kinds)).await;
-        }
-        shutdown.cancelled().await;
-        until(&shutdown)
-    };
-    let sets = async {
-        match sets {
-            None => shutdown.cancelled().await,
-            Some(sets) => {
-                let (core, sources) = (core.clone(), sources.clone());
-                // On the heap, as below: the stack of a thread would hold a copy of it for each
-                // function on the way here.
-                Box::pin(application_set::run(core, sets, sources, stop.clone())).await;
+) -> BoxFuture<'static, Result<(), Stopped>> {
+    Box::pin(async move {
+        let stop = shutdown.child_token();
+        // All tasks are stopped when this function returns.
+        let _guard = stop.clone().drop_guard();
+        let watches = async {
+            let watched = core.control_plane.run(&core.client, &stop).await;
+            watched.map_err(Stopped::Application).and(until(&shutdown))
+        };
+        let audience = sets.as_ref().filter(|sets| !sets.dry_run).map(|sets| unread::Audience {
+            namespace: sets.control_plane_namespace.clone(),
+            others: sets.namespaces.clone(),
+        });
+        let unread = async {
+            if let Some(audience) = audience {
+                let kinds = core.control_plane.unread();
+                stop.run_until_cancelled(unread::follow(&core, &audience, kinds)).await;
             }
-        }
-        until(&shutdown)
-    };
-    let applications = async {
-        match applications {
-            None => shutdown.cancelled().await,
-            Some((settings, own)) => {
-                let (core, sources) = (core.clone(), sources.clone());
-                let run = application::run_with(core, own, settings, sources, stop.clone());
-                Box::pin(run).await;
+            shutdown.cancelled().await;
+            until(&shutdown)
+        };
+        let sets = async {
+            match sets {
+                None => shutdown.cancelled().await,
+                Some(sets) => {
+                    let (core, sources) = (core.clone(), sources.clone());
+                    // On the heap, as below: the stack of a thread would hold a copy of it for each
+                    // function on the way here.
+                    Box::pin(application_set::run(core, sets, sources, stop.clone())).await;
+                }
             }
-        }
-        until(&shutdown)
-    };
-    let ended = CancellationToken::new();
-    let controllers = async {
-        let result = tokio::try_join!(watches, sets, applications, unread).map(|_| ());
-        ended.cancel();
-        result
-    };
-    // The Events of the last reconciles are written, too.
-    tokio::join!(controllers, core.recorder.run(&ended)).0
+            until(&shutdown)
+        };
+        let applications = async {
+            match applications {
+                None => shutdown.cancelled().await,
+                Some((settings, own)) => {
+                    let (core, sources) = (core.clone(), sources.clone());
+                    let run = application::run_with(core, own, settings, sources, stop.clone());
+                    Box::pin(run).await;
+                }
+            }
+            until(&shutdown)
+        };
+        let ended = CancellationToken::new();
+        let controllers = async {
+            let result = tokio::try_join!(watches, sets, applications, unread).map(|_| ());
+            ended.cancel();
+            result
+        };
+        // The Events of the last reconciles are written, too.
+        tokio::join!(controllers, core.recorder.run(&ended)).0
+    })
 }
 
 /// Runs only the application controller until `shutdown`, for Applications of a control
@@ -280,7 +285,7 @@ pub async fn run_elsewhere(
         syncs: true,
     };
     let core = Core::new(control_plane, scope, Clock::system());
-    Box::pin(run_with(core, None, Some((settings, own)), sources, shutdown)).await
+    run_with(core, None, Some((settings, own)), sources, shutdown).await
 }
 
 /// A controller may end only on shutdown.

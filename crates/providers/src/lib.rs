@@ -44,6 +44,7 @@ pub use objects::Objects;
 pub use providers::{ProviderAnswer, Providers};
 pub use settings::ProviderSettings;
 
+use futures::future::BoxFuture;
 use http::Limits;
 use providers::Asker;
 use wavegate_api::ObjectKey;
@@ -55,43 +56,45 @@ impl Providers {
     /// # Errors
     ///
     /// Why there is no complete answer.
-    pub async fn ask(
-        &self,
-        query: &Query,
-        set: &ObjectKey,
-    ) -> Result<ProviderAnswer, ProviderError> {
-        // A set of a file may have none, and is one of the control plane then.
-        let namespace = match set.namespace.is_empty() {
-            true => &self.control_plane,
-            false => &set.namespace,
-        };
-        let asker = Asker {
-            set: ObjectKey::new(namespace, &set.name),
-            control_plane: self.control_plane.clone(),
-            limits: Limits::new(Arc::clone(&self.blocked)),
-        };
-        let answer = async {
-            match query {
-                Query::Repositories(query) => listing::ask(self, query, &asker).await,
-                Query::PullRequests(query) => pull_requests::ask(self, query, &asker).await,
-                Query::Plugin(query) => {
-                    plugin::ask(self, query, &asker).await.map(ProviderAnswer::whole)
+    pub fn ask<'a>(
+        &'a self,
+        query: &'a Query,
+        set: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<ProviderAnswer, ProviderError>> {
+        Box::pin(async move {
+            // A set of a file may have none, and is one of the control plane then.
+            let namespace = match set.namespace.is_empty() {
+                true => &self.control_plane,
+                false => &set.namespace,
+            };
+            let asker = Asker {
+                set: ObjectKey::new(namespace, &set.name),
+                control_plane: self.control_plane.clone(),
+                limits: Limits::new(Arc::clone(&self.blocked)),
+            };
+            let answer = async {
+                match query {
+                    Query::Repositories(query) => listing::ask(self, query, &asker).await,
+                    Query::PullRequests(query) => pull_requests::ask(self, query, &asker).await,
+                    Query::Plugin(query) => {
+                        plugin::ask(self, query, &asker).await.map(ProviderAnswer::whole)
+                    }
+                    Query::Decisions(query) => {
+                        decisions::ask(self, query, &asker).await.map(ProviderAnswer::whole)
+                    }
                 }
-                Query::Decisions(query) => {
-                    decisions::ask(self, query, &asker).await.map(ProviderAnswer::whole)
-                }
-            }
-        };
-        match tokio::time::timeout(self.settings.query_timeout, answer).await {
-            Ok(answered) => answered,
-            Err(_) => {
-                let seconds = self.settings.query_timeout.as_secs();
-                Err(ProviderError::new(format!(
-                    "{}: limit exceeded: is not answered in full within {seconds} s; select \
+            };
+            match tokio::time::timeout(self.settings.query_timeout, answer).await {
+                Ok(answered) => answered,
+                Err(_) => {
+                    let seconds = self.settings.query_timeout.as_secs();
+                    Err(ProviderError::new(format!(
+                        "{}: limit exceeded: is not answered in full within {seconds} s; select \
                      fewer repositories, or raise --scm-query-timeout-seconds",
-                    query.place()
-                )))
+                        query.place()
+                    )))
+                }
             }
-        }
+        })
     }
 }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, PartialObjectMeta};
 use kube_sim::workloads::OUTCOME_ANNOTATION;
 use kube_sim::{Disturbance, Effect};
 use serde_json::{Value, json};
@@ -167,8 +167,9 @@ impl Environment<'_> {
     /// The workloads of Applications fail, although nothing was deployed.
     async fn degrade(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
-        let all = deployments.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
-        let place = |one: Deployment| Some((one.metadata.name?, one.metadata.namespace?));
+        let all = deployments.list_metadata(&ListParams::default()).await;
+        let all = all.map_err(|error| reason(&error))?;
+        let place = |one: PartialObjectMeta<_>| Some((one.metadata.name?, one.metadata.namespace?));
         let places: BTreeMap<String, String> = all.items.into_iter().filter_map(place).collect();
         for name in names {
             let namespace = places.get(name).ok_or(format!("{name} has no workload yet"))?;

@@ -18,6 +18,7 @@ use crate::http::credentials::RepoCredentials;
 use crate::in_memory::{self, InMemory};
 use crate::limits::SourceSettings;
 use crate::network::{Lend, Network};
+use futures::future::BoxFuture;
 use wavegate_api::repository::signature::Signature;
 
 /// All repositories that this process reads.
@@ -54,13 +55,15 @@ impl Repositories {
     /// # Errors
     ///
     /// All of [`SourceError`].
-    pub async fn resolve(
-        &self,
-        repo_url: &str,
-        target_revision: &str,
-        credentials: Option<&RepoCredentials>,
-    ) -> Result<Revision, SourceError> {
-        self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
+    pub fn resolve<'a>(
+        &'a self,
+        repo_url: &'a str,
+        target_revision: &'a str,
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<Revision, SourceError>> {
+        Box::pin(async move {
+            self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
+        })
     }
 
     /// Like [`Self::resolve`], but accepts a result that is not older than `freshness`.
@@ -70,17 +73,19 @@ impl Repositories {
     ///
     /// All of [`SourceError`]. A failure is returned again without a request for as long as
     /// `freshness`, at most [`SourceLimits::failure_kept`](crate::SourceLimits::failure_kept).
-    pub async fn resolve_fresh(
-        &self,
-        repo_url: &str,
-        target: &RevisionTarget<'_>,
-        credentials: Option<&RepoCredentials>,
+    pub fn resolve_fresh<'a>(
+        &'a self,
+        repo_url: &'a str,
+        target: &'a RevisionTarget<'a>,
+        credentials: Option<&'a RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => git.resolve(repo_url, target, credentials, freshness).await,
-            Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, target)),
-        }
+    ) -> BoxFuture<'a, Result<Revision, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => git.resolve(repo_url, target, credentials, freshness).await,
+                Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, target)),
+            }
+        })
     }
 
     /// The files of one revision. Concurrent calls fetch it once; it is kept while it is
@@ -90,19 +95,21 @@ impl Repositories {
     ///
     /// All of [`SourceError`]. A failure is returned again without another attempt for
     /// [`SourceLimits::failure_kept`](crate::SourceLimits::failure_kept).
-    pub async fn checkout(
-        &self,
-        repo_url: &str,
-        revision: &Revision,
-        credentials: Option<&RepoCredentials>,
-    ) -> Result<Arc<Checkout>, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => git.checkout(repo_url, revision, credentials).await,
-            Kind::Memory(memory) => {
-                let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
-                Ok(Arc::new(Checkout::in_memory(memory, repo, revision.sha.clone())))
+    pub fn checkout<'a>(
+        &'a self,
+        repo_url: &'a str,
+        revision: &'a Revision,
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<Arc<Checkout>, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => git.checkout(repo_url, revision, credentials).await,
+                Kind::Memory(memory) => {
+                    let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
+                    Ok(Arc::new(Checkout::in_memory(memory, repo, revision.sha.clone())))
+                }
             }
-        }
+        })
     }
 
     /// Like [`Self::checkout`], with the submodules of the commit in their places: those that
@@ -111,18 +118,20 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::checkout`], and [`SourceError::Submodule`]: one that cannot be read is an error.
-    pub async fn checkout_with_submodules(
-        &self,
-        repo_url: &str,
-        revision: &Revision,
-        credentials: Option<&RepoCredentials>,
-        access: &dyn RepositoryAccess,
-    ) -> Result<Arc<Checkout>, SourceError> {
-        let base = self.checkout(repo_url, revision, credentials).await?;
-        match &self.0 {
-            Kind::Git(git) => git.with_submodules(repo_url, base, access).await,
-            Kind::Memory(_) => Ok(base),
-        }
+    pub fn checkout_with_submodules<'a>(
+        &'a self,
+        repo_url: &'a str,
+        revision: &'a Revision,
+        credentials: Option<&'a RepoCredentials>,
+        access: &'a dyn RepositoryAccess,
+    ) -> BoxFuture<'a, Result<Arc<Checkout>, SourceError>> {
+        Box::pin(async move {
+            let base = self.checkout(repo_url, revision, credentials).await?;
+            match &self.0 {
+                Kind::Git(git) => git.with_submodules(repo_url, base, access).await,
+                Kind::Memory(_) => Ok(base),
+            }
+        })
     }
 
     /// The signature of a commit, or of the annotated tag that it was asked for by, checked with
@@ -131,16 +140,18 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::checkout`], and when `gpg` cannot be used.
-    pub async fn signature(
-        &self,
-        signed: &Signed<'_>,
-        keys: &BTreeMap<String, String>,
-        credentials: Option<&RepoCredentials>,
-    ) -> Result<Signature, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => git.signature(signed, keys, credentials).await,
-            Kind::Memory(_) => Ok(Signature::none()),
-        }
+    pub fn signature<'a>(
+        &'a self,
+        signed: &'a Signed<'a>,
+        keys: &'a BTreeMap<String, String>,
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<Signature, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => git.signature(signed, keys, credentials).await,
+                Kind::Memory(_) => Ok(Signature::none()),
+            }
+        })
     }
 
     /// What of a commit and of all commits that lead to it is not signed by one of the `accepted`
@@ -151,17 +162,19 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::signature`], and when there are too many commits.
-    pub async fn refused_history(
-        &self,
-        signed: &Signed<'_>,
-        keys: &BTreeMap<String, String>,
-        accepted: &BTreeSet<String>,
-        credentials: Option<&RepoCredentials>,
-    ) -> Result<RefusedCommits, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => git.refused_history(signed, keys, accepted, credentials).await,
-            Kind::Memory(_) => Ok(vec![(signed.commit.to_owned(), Signature::none())]),
-        }
+    pub fn refused_history<'a>(
+        &'a self,
+        signed: &'a Signed<'a>,
+        keys: &'a BTreeMap<String, String>,
+        accepted: &'a BTreeSet<String>,
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<RefusedCommits, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => git.refused_history(signed, keys, accepted, credentials).await,
+                Kind::Memory(_) => Ok(vec![(signed.commit.to_owned(), Signature::none())]),
+            }
+        })
     }
 
     /// Counts what is asked of Git servers.
@@ -178,20 +191,22 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::resolve_fresh`].
-    pub async fn resolve_chart(
-        &self,
-        chart: &ChartSource<'_>,
-        credentials: Option<&RepoCredentials>,
+    pub fn resolve_chart<'a>(
+        &'a self,
+        chart: &'a ChartSource<'a>,
+        credentials: Option<&'a RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => {
-                git.charts.resolve(&git.surroundings(), chart, credentials, freshness).await
+    ) -> BoxFuture<'a, Result<Revision, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => {
+                    git.charts.resolve(&git.surroundings(), chart, credentials, freshness).await
+                }
+                Kind::Memory(memory) => {
+                    Ok(in_memory::resolve(&**memory, chart.repo_url, &chart.version.into()))
+                }
             }
-            Kind::Memory(memory) => {
-                Ok(in_memory::resolve(&**memory, chart.repo_url, &chart.version.into()))
-            }
-        }
+        })
     }
 
     /// How renderings use the network: within the limits of this process, while `lend` gives the
@@ -208,21 +223,23 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::checkout`].
-    pub async fn chart(
-        &self,
-        chart: &ChartSource<'_>,
-        credentials: Option<&RepoCredentials>,
+    pub fn chart<'a>(
+        &'a self,
+        chart: &'a ChartSource<'a>,
+        credentials: Option<&'a RepoCredentials>,
         again: bool,
-    ) -> Result<Arc<Checkout>, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => {
-                git.charts.checkout(&git.surroundings(), chart, credentials, again).await
+    ) -> BoxFuture<'a, Result<Arc<Checkout>, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => {
+                    git.charts.checkout(&git.surroundings(), chart, credentials, again).await
+                }
+                Kind::Memory(memory) => {
+                    let (memory, repo) = (Arc::clone(memory), chart.repo_url.to_owned());
+                    Ok(Arc::new(Checkout::in_memory(memory, repo, chart.version.to_owned())))
+                }
             }
-            Kind::Memory(memory) => {
-                let (memory, repo) = (Arc::clone(memory), chart.repo_url.to_owned());
-                Ok(Arc::new(Checkout::in_memory(memory, repo, chart.version.to_owned())))
-            }
-        }
+        })
     }
 
     /// Resolves a tag, a digest, or a range of the tags of an artifact of a registry
@@ -231,19 +248,23 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::resolve_fresh`].
-    pub async fn resolve_artifact(
-        &self,
-        (repo_url, revision): (&str, &str),
-        credentials: Option<&RepoCredentials>,
+    pub fn resolve_artifact<'a>(
+        &'a self,
+        (repo_url, revision): (&'a str, &'a str),
+        credentials: Option<&'a RepoCredentials>,
         freshness: Freshness,
-    ) -> Result<Revision, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => {
-                let named = (repo_url, revision);
-                git.artifacts.resolve(&git.surroundings(), named, credentials, freshness).await
+    ) -> BoxFuture<'a, Result<Revision, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => {
+                    let named = (repo_url, revision);
+                    git.artifacts.resolve(&git.surroundings(), named, credentials, freshness).await
+                }
+                Kind::Memory(memory) => {
+                    Ok(in_memory::resolve(&**memory, repo_url, &revision.into()))
+                }
             }
-            Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, &revision.into())),
-        }
+        })
     }
 
     /// The files of an artifact, by its digest.
@@ -251,20 +272,22 @@ impl Repositories {
     /// # Errors
     ///
     /// As of [`Self::checkout`].
-    pub async fn artifact(
-        &self,
-        (repo_url, digest): (&str, &str),
-        credentials: Option<&RepoCredentials>,
-    ) -> Result<Arc<Checkout>, SourceError> {
-        match &self.0 {
-            Kind::Git(git) => {
-                let named = (repo_url, digest);
-                git.artifacts.checkout(&git.surroundings(), named, credentials).await
+    pub fn artifact<'a>(
+        &'a self,
+        (repo_url, digest): (&'a str, &'a str),
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<Arc<Checkout>, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => {
+                    let named = (repo_url, digest);
+                    git.artifacts.checkout(&git.surroundings(), named, credentials).await
+                }
+                Kind::Memory(memory) => {
+                    let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
+                    Ok(Arc::new(Checkout::in_memory(memory, repo, digest.to_owned())))
+                }
             }
-            Kind::Memory(memory) => {
-                let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
-                Ok(Arc::new(Checkout::in_memory(memory, repo, digest.to_owned())))
-            }
-        }
+        })
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::{Value, json};
@@ -117,112 +118,124 @@ pub struct ComparisonOutcome {
 /// # Errors
 ///
 /// [`ObserveError`] when the spec is refused, or the source or the cluster cannot be read.
-pub async fn compare(inputs: ComparisonInputs) -> Result<ComparisonOutcome, ObserveError> {
-    let stop = CancellationToken::new();
-    let _guard = stop.clone().drop_guard();
-    let mut application = inputs.application.clone();
-    let mut spec =
-        spec::normalized(application.spec()).unwrap_or_else(|| application.spec().clone());
-    // Another controller may hydrate the manifests: only a sync here is refused.
-    sources::in_place_of_hydrator(&mut spec);
-    if let Some(fields) = application.as_object_mut() {
-        fields.insert("spec".to_owned(), spec);
-    }
-    let key = ObjectKey::new(application.namespace(), application.name());
-    let ctx = context(&inputs, &stop);
-    let mut cached = CachedState::default();
-    let request = Request::new(Level::Newest);
-    let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
-    let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
-
-    let destination = this.destination().await?;
-    this.guarded(&destination)?;
-    let namespace = destination.spec.destination.namespace.clone();
-    let raw = match &inputs.directory {
-        Some(directory) => vec![source_of(directory, &raw_sources(this.app.raw()))],
-        None => raw_sources(this.app.raw()),
-    };
-    let sources = raw.iter().map(wavegate_api::read::<ApplicationSource>);
-    let sources: Vec<ApplicationSource> = sources
-        .collect::<Result<_, _>>()
-        .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
-    let of = (&key, access::project_of(this.app.raw()));
-    let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
-    let rendered = this.manifests(&raw, &found, &destination, false).await?;
-
-    let cluster = &destination.destination.cluster;
-    let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };
-    // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
-    let own_namespaces: BTreeSet<ResourceKey> = rendered
-        .objects()
-        .iter()
-        .filter(|manifest| !manifest.namespace().is_empty())
-        .filter_map(ResourceKey::from_object)
-        .map(|key| key.in_namespace(""))
-        .collect();
-    let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
-    placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
-    let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
-    let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
-    let mut observation = Observation {
-        access: destination.access(),
-        tracking: &this.tracking,
-        control_plane_namespace: &ctx.settings.control_plane_namespace,
-        checks: &ctx.settings.checks,
-        jq: &ctx.jq,
-        placed: &placed,
-        kinds: &kinds,
-        live: &live,
-        schemas: &schemas,
-        predicted: &nothing,
-        compared: &ctx.settings.compared,
-        namespace: NamespaceFact::Exists,
-        namespace_object: None,
-    };
-    let asked = (&observation, this.app.raw(), true);
-    let mut kept = Predictions::default();
-    let predicted = predictions_of(&ctx, &this.tracking, cluster, asked, &mut kept).await;
-    observation.predicted = &predicted;
-    let compared = observation.compare(&this.app, &DiffCache::default());
-    let mut conditions = compared.conditions;
-    conditions.extend(placed.conditions.iter().cloned());
-    let customizations = &ctx.settings.customizations;
-    conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
-    let warnings = rendered.warnings.iter();
-    conditions.extend(warnings.map(|text| {
-        Condition::new(wavegate_api::conditions::application::REPEATED_KEY_WARNING, text.as_str())
-    }));
-    conditions.extend(rendered.notes.iter().map(|text| {
-        Condition::new(wavegate_api::conditions::application::SYNC_WARNING, text.as_str())
-    }));
-    let comparison = compared.comparison;
-    conditions.extend(comparison.conditions);
-    let readable = |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);
-    let resources: Vec<&app_state::ComparedResource> =
-        comparison.resources.iter().filter(readable).collect();
-    let differences = resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
-        let comparison = observation.difference(resource, &compared.config);
-        let mut difference = Difference { resource: (**resource).clone(), comparison };
-        if let Some(target) = &difference.resource.target
-            && matches!(kinds.get(&GroupVersionKind::of(target)), Some(Served::Missing { .. }))
-            && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
-        {
-            difference.without_namespace();
+pub fn compare(
+    inputs: ComparisonInputs,
+) -> BoxFuture<'static, Result<ComparisonOutcome, ObserveError>> {
+    Box::pin(async move {
+        let stop = CancellationToken::new();
+        let _guard = stop.clone().drop_guard();
+        let mut application = inputs.application.clone();
+        let mut spec =
+            spec::normalized(application.spec()).unwrap_or_else(|| application.spec().clone());
+        // Another controller may hydrate the manifests: only a sync here is refused.
+        sources::in_place_of_hydrator(&mut spec);
+        if let Some(fields) = application.as_object_mut() {
+            fields.insert("spec".to_owned(), spec);
         }
-        difference
-    });
-    Ok(ComparisonOutcome {
-        revisions: found.into_iter().map(|revision| revision.sha).collect(),
-        sync: comparison.sync,
-        keys: resources
+        let key = ObjectKey::new(application.namespace(), application.name());
+        let ctx = context(&inputs, &stop);
+        let mut cached = CachedState::default();
+        let request = Request::new(Level::Newest);
+        let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
+        let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
+
+        let destination = this.destination().await?;
+        this.guarded(&destination)?;
+        let namespace = destination.spec.destination.namespace.clone();
+        let raw = match &inputs.directory {
+            Some(directory) => vec![source_of(directory, &raw_sources(this.app.raw()))],
+            None => raw_sources(this.app.raw()),
+        };
+        let sources = raw.iter().map(wavegate_api::read::<ApplicationSource>);
+        let sources: Vec<ApplicationSource> = sources
+            .collect::<Result<_, _>>()
+            .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
+        let of = (&key, access::project_of(this.app.raw()));
+        let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
+        let rendered = this.manifests(&raw, &found, &destination, false).await?;
+
+        let cluster = &destination.destination.cluster;
+        let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };
+        // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
+        let own_namespaces: BTreeSet<ResourceKey> = rendered
+            .objects()
             .iter()
-            .filter(|resource| resource.status().is_some())
-            .map(|resource| resource.key.clone())
-            .collect(),
-        differences: differences.collect(),
-        conditions,
-        unread,
-        unlisted,
+            .filter(|manifest| !manifest.namespace().is_empty())
+            .filter_map(ResourceKey::from_object)
+            .map(|key| key.in_namespace(""))
+            .collect();
+        let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
+        placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
+        let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
+        let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
+        let mut observation = Observation {
+            access: destination.access(),
+            tracking: &this.tracking,
+            control_plane_namespace: &ctx.settings.control_plane_namespace,
+            checks: &ctx.settings.checks,
+            jq: &ctx.jq,
+            placed: &placed,
+            kinds: &kinds,
+            live: &live,
+            schemas: &schemas,
+            predicted: &nothing,
+            compared: &ctx.settings.compared,
+            namespace: NamespaceFact::Exists,
+            namespace_object: None,
+        };
+        let asked = (&observation, this.app.raw(), true);
+        let mut kept = Predictions::default();
+        let predicted = predictions_of(&ctx, &this.tracking, cluster, asked, &mut kept).await;
+        observation.predicted = &predicted;
+        let compared = observation.compare(&this.app, &DiffCache::default());
+        let mut conditions = compared.conditions;
+        conditions.extend(placed.conditions.iter().cloned());
+        let customizations = &ctx.settings.customizations;
+        conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
+        let warnings = rendered.warnings.iter();
+        conditions.extend(warnings.map(|text| {
+            Condition::new(
+                wavegate_api::conditions::application::REPEATED_KEY_WARNING,
+                text.as_str(),
+            )
+        }));
+        conditions.extend(rendered.notes.iter().map(|text| {
+            Condition::new(wavegate_api::conditions::application::SYNC_WARNING, text.as_str())
+        }));
+        let comparison = compared.comparison;
+        conditions.extend(comparison.conditions);
+        let readable =
+            |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);
+        let resources: Vec<&app_state::ComparedResource> =
+            comparison.resources.iter().filter(readable).collect();
+        let differences =
+            resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
+                let comparison = observation.difference(resource, &compared.config);
+                let mut difference = Difference { resource: (**resource).clone(), comparison };
+                if let Some(target) = &difference.resource.target
+                    && matches!(
+                        kinds.get(&GroupVersionKind::of(target)),
+                        Some(Served::Missing { .. })
+                    )
+                    && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
+                {
+                    difference.without_namespace();
+                }
+                difference
+            });
+        Ok(ComparisonOutcome {
+            revisions: found.into_iter().map(|revision| revision.sha).collect(),
+            sync: comparison.sync,
+            keys: resources
+                .iter()
+                .filter(|resource| resource.status().is_some())
+                .map(|resource| resource.key.clone())
+                .collect(),
+            differences: differences.collect(),
+            conditions,
+            unread,
+            unlisted,
+        })
     })
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{HeaderMap, StatusCode};
 use k8s_openapi::api::core::v1::Secret;
@@ -127,42 +128,48 @@ impl Webhook {
     }
 
     /// Checks a request and adds its event to the queue; returns the response.
-    pub async fn receive(&self, headers: &HeaderMap, body: &[u8]) -> (StatusCode, String) {
-        let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-        let Some(provider) = Provider::of(&header) else {
-            return refuse(&Refused::Unknown);
-        };
-        let secrets = match self.secrets().await {
-            Ok(secrets) => secrets,
-            Err(error) => {
-                tracing::warn!(error, "webhook refused: Secret {SECRET} cannot be read");
-                let text = format!("Secret {SECRET} cannot be read");
-                return (StatusCode::SERVICE_UNAVAILABLE, text);
-            }
-        };
-        if let Err(refused) = secrets.verify(provider, &header, body) {
-            self.warn_of_refused(provider, &refused);
-            return refuse(&refused);
-        }
-        if let Some(key) = secrets.unverified(provider)
-            && self.unverified.lock().insert(provider)
-        {
-            tracing::warn!(
-                "webhooks of {} are accepted without verification: Secret {SECRET} has no key {key}",
-                provider.name()
-            );
-        }
-        match webhook::read(provider, &header, body) {
-            Err(refused) => refuse(&refused),
-            Ok(None) => (StatusCode::OK, String::new()),
-            Ok(Some(push)) => match self.send.try_send(Received { push, at: Instant::now() }) {
-                Ok(()) => (StatusCode::OK, String::new()),
-                Err(_) => {
-                    let text = "queue is full, discarding the webhook".to_owned();
-                    (StatusCode::SERVICE_UNAVAILABLE, text)
+    pub fn receive<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, (StatusCode, String)> {
+        Box::pin(async move {
+            let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+            let Some(provider) = Provider::of(&header) else {
+                return refuse(&Refused::Unknown);
+            };
+            let secrets = match self.secrets().await {
+                Ok(secrets) => secrets,
+                Err(error) => {
+                    tracing::warn!(error, "webhook refused: Secret {SECRET} cannot be read");
+                    let text = format!("Secret {SECRET} cannot be read");
+                    return (StatusCode::SERVICE_UNAVAILABLE, text);
                 }
-            },
-        }
+            };
+            if let Err(refused) = secrets.verify(provider, &header, body) {
+                self.warn_of_refused(provider, &refused);
+                return refuse(&refused);
+            }
+            if let Some(key) = secrets.unverified(provider)
+                && self.unverified.lock().insert(provider)
+            {
+                tracing::warn!(
+                    "webhooks of {} are accepted without verification: Secret {SECRET} has no key {key}",
+                    provider.name()
+                );
+            }
+            match webhook::read(provider, &header, body) {
+                Err(refused) => refuse(&refused),
+                Ok(None) => (StatusCode::OK, String::new()),
+                Ok(Some(push)) => match self.send.try_send(Received { push, at: Instant::now() }) {
+                    Ok(()) => (StatusCode::OK, String::new()),
+                    Err(_) => {
+                        let text = "queue is full, discarding the webhook".to_owned();
+                        (StatusCode::SERVICE_UNAVAILABLE, text)
+                    }
+                },
+            }
+        })
     }
 
     /// A wrong secret refuses all webhooks of a server. Anyone may send such requests, so they are

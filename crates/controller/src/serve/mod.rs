@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -53,29 +54,31 @@ impl Readiness {
 ///
 /// When the address cannot be used; the error contains it as given. An address such as
 /// `:8081` means all interfaces.
-pub async fn probes(
+pub fn probes(
     addr: String,
     readiness: Readiness,
     shutdown: CancellationToken,
-) -> std::io::Result<()> {
-    let listener = connections::listen("probe-addr", &addr).await?;
-    let living = readiness.clone();
-    let ready = move || {
-        let ready = readiness.get();
-        let why = readiness.waits_or("starting or stopping");
-        async move {
-            match ready {
-                true => (StatusCode::OK, "ok".to_owned()),
-                false => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
+) -> BoxFuture<'static, std::io::Result<()>> {
+    Box::pin(async move {
+        let listener = connections::listen("probe-addr", &addr).await?;
+        let living = readiness.clone();
+        let ready = move || {
+            let ready = readiness.get();
+            let why = readiness.waits_or("starting or stopping");
+            async move {
+                match ready {
+                    true => (StatusCode::OK, "ok".to_owned()),
+                    false => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
+                }
             }
-        }
-    };
-    // A process that waits must not be killed for it.
-    let healthy = move || {
-        let text = living.waits_or("ok");
-        async move { text }
-    };
-    let router = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready));
-    connections::serve(listener, router, connections::LIMITS, shutdown).await;
-    Ok(())
+        };
+        // A process that waits must not be killed for it.
+        let healthy = move || {
+            let text = living.waits_or("ok");
+            async move { text }
+        };
+        let router = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready));
+        connections::serve(listener, router, connections::LIMITS, shutdown).await;
+        Ok(())
+    })
 }

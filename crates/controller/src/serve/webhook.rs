@@ -32,28 +32,30 @@ pub type Receive =
 /// # Errors
 ///
 /// When the address cannot be used; the error contains it as given.
-pub async fn webhook(
+pub fn webhook(
     addr: String,
     receive: Receive,
     shutdown: CancellationToken,
-) -> std::io::Result<()> {
-    let listener = connections::listen("webhook-addr", &addr).await?;
-    let memory = Arc::new(Semaphore::new(MEMORY));
-    let handle = move |request: Request| {
-        let (receive, memory) = (Arc::clone(&receive), Arc::clone(&memory));
-        async move {
-            let (parts, body) = request.into_parts();
-            let read = tokio::time::timeout(TIME, read(body, &memory)).await;
-            match read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT)) {
-                // The memory is released after the response was made.
-                Ok((body, _permits)) => receive(parts.headers, body).await,
-                Err(code) => (code, String::new()),
+) -> BoxFuture<'static, std::io::Result<()>> {
+    Box::pin(async move {
+        let listener = connections::listen("webhook-addr", &addr).await?;
+        let memory = Arc::new(Semaphore::new(MEMORY));
+        let handle = move |request: Request| {
+            let (receive, memory) = (Arc::clone(&receive), Arc::clone(&memory));
+            async move {
+                let (parts, body) = request.into_parts();
+                let read = tokio::time::timeout(TIME, read(body, &memory)).await;
+                match read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT)) {
+                    // The memory is released after the response was made.
+                    Ok((body, _permits)) => receive(parts.headers, body).await,
+                    Err(code) => (code, String::new()),
+                }
             }
-        }
-    };
-    let router = Router::new().route("/api/webhook", post(handle));
-    connections::serve(listener, router, connections::LIMITS, shutdown).await;
-    Ok(())
+        };
+        let router = Router::new().route("/api/webhook", post(handle));
+        connections::serve(listener, router, connections::LIMITS, shutdown).await;
+        Ok(())
+    })
 }
 
 /// Reads a body, whatever length was announced.
