@@ -27,6 +27,7 @@ use super::request::{INTERRUPTED, not_requested};
 use super::result::OperationResult;
 use super::run_lease::RunLease;
 use wavegate_api::Raw;
+use wavegate_api::app_view::{ApplicationView, ResourceView};
 use wavegate_application::manual;
 use wavegate_cluster::act::operation;
 use wavegate_cluster::watch::cluster_cache::SurveyMode;
@@ -232,17 +233,17 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 /// What the sync has to do, in one line.
 fn summary(application: &Value, what: &What, manifests: &Manifests) -> String {
     // Others are neither applied nor pruned.
-    let selected = |resource: &&Value| {
-        what.resources.is_empty() || manual::is_selected(&what.resources, resource)
+    let selected = |resource: &&ResourceView| {
+        what.resources.is_empty() || manual::is_selected(&what.resources, &resource.key())
     };
     let left_over = match manifests.named {
         true => "left over (--prune deletes them)".to_owned(),
         false => format!("left over (--prune --name {} deletes them)", manifests.name),
     };
-    let resources = application.items("/status/resources").iter().filter(selected);
+    let resources = ApplicationView::of(application).status.resources;
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    for resource in resources.filter(|resource| resource["hook"] != true) {
-        let what = match (resource["requiresPruning"] == true, resource.field("status")) {
+    for resource in resources.iter().filter(selected).filter(|resource| !resource.hook) {
+        let what = match (resource.requires_pruning, resource.status.as_str()) {
             (true, _) if what.prune => "to prune",
             (true, _) => &left_over,
             (false, "Synced") => "unchanged",
