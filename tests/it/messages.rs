@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file, without `crates` and `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 45] = [
+const READERS: [(&str, &str, &str); 44] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("rollout/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("rollout/rollout/held.rs", "SINCE", "the same"),
@@ -21,7 +21,6 @@ const READERS: [(&str, &str, &str); 45] = [
     ("engine/blocking_resource.rs", "FAILED", "`operationState.message`"),
     ("engine/blocking_resource.rs", ": ", "`operationState.message`"),
     ("engine/blocking_resource.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
-    ("engine/blocking_resource/kept.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
     ("engine/blocking_resource/attempt.rs", "Retrying operation", "`operationState.message`"),
     ("engine/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
     ("engine/blocking_resource/kept.rs", "no prune", "the message of a result"),
@@ -82,7 +81,7 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
         &["r#\"\"generation\":\"#", "r#\"\"reconciledAt\":\"\"#", "r#\"\"resourceVersion\":\"\"#"],
     ),
     ("controller/credentials.rs", &["://", "oci://", "prefix"]),
-    ("application/children.rs", &[".k8s.io", "own"]),
+    ("application/children.rs", &[".k8s.io", "owner.name.as_str()"]),
     ("application/delete_hooks.rs", &["deletion_id(application)"]),
     ("application/impersonation.rs", &["is_odd"]),
     ("application/lost.rs", &["field"]),

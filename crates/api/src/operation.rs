@@ -1,13 +1,14 @@
 //! A sync operation of an Application, and its state (SE-040 … SE-053).
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
-use super::read::ReadError;
+use super::read::{ReadError, read_leniently};
 use super::source::{ApplicationSource, NameValue};
 use super::sources;
 use super::time::Time;
@@ -85,6 +86,38 @@ lenient! {
         /// Namespace; empty matches any namespace.
         pub namespace: String,
     } and extra
+
+    /// A requested operation, each field of which is read whatever is wrong with others.
+    pub struct RequestView {
+        /// Who requested it.
+        pub initiated_by: OperationInitiator,
+        /// The requested sync; absent for none.
+        pub sync: Option<SyncRequestView>,
+        /// Additional items.
+        pub info: Vec<NameValue>,
+    }
+
+    /// A requested sync, with its sources exactly as they are written.
+    pub struct SyncRequestView {
+        /// The revision.
+        pub revision: String,
+        /// Those of several sources.
+        pub revisions: Vec<String>,
+        /// Whether resources that left the source are deleted.
+        pub prune: bool,
+        /// Whether nothing is changed.
+        pub dry_run: bool,
+        /// The selected resources; all when empty.
+        pub resources: Vec<SyncOperationResource>,
+        /// Its source; null for that of the spec.
+        pub source: Value,
+        /// Its sources; null for those of the spec.
+        pub sources: Value,
+        /// Its sync options.
+        pub sync_options: Vec<String>,
+        /// Number of previous self-heal attempts.
+        pub auto_heal_attempts_count: i64,
+    }
 
     /// State of the running operation, or of the last one.
     #[schemars(extend("required" = ["operation", "phase", "startedAt"]))]
@@ -177,6 +210,7 @@ pub struct Requested {
     raw: Value,
     read: Operation,
     error: Option<ReadError>,
+    view: OnceLock<RequestView>,
 }
 
 impl Requested {
@@ -186,12 +220,17 @@ impl Requested {
             Ok(read) => (read, None),
             Err(error) => (Operation::default(), Some(error)),
         };
-        Self { raw, read, error }
+        Self { raw, read, error, view: OnceLock::new() }
     }
 
     /// The operation as it is stored.
     pub fn raw(&self) -> &Value {
         &self.raw
+    }
+
+    /// What can be read of each field alone, whatever is wrong with others.
+    pub fn view(&self) -> &RequestView {
+        self.view.get_or_init(|| RequestView::of(&self.raw))
     }
 
     /// The sync that is requested; `None` for none.
@@ -240,6 +279,19 @@ impl Serialize for Requested {
 impl<'de> Deserialize<'de> for Requested {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::of)
+    }
+}
+
+impl RequestView {
+    /// Reads a requested operation; of null, one that requests nothing.
+    pub fn of(operation: &Value) -> Self {
+        read_leniently(operation)
+    }
+
+    /// The requested revisions, by source; empty for none.
+    pub fn revisions(&self) -> Vec<String> {
+        let sync = self.sync.as_ref();
+        sync.map(|sync| sources::listed(&sync.revision, &sync.revisions)).unwrap_or_default()
     }
 }
 

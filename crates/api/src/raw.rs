@@ -4,10 +4,27 @@
 //! as empty, never as an error. Where the difference matters, read the field as
 //! a type ([`super::read()`]).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::resource_key::split_api_version;
+
+/// An owner of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerReference<'a> {
+    /// Group and version.
+    pub api_version: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// UID.
+    pub uid: &'a str,
+    /// Whether it is the one that controls the object.
+    pub is_controller: bool,
+}
 
 /// Reads fields of a raw object.
 pub trait Raw {
@@ -65,11 +82,8 @@ pub trait Raw {
         self.text("/metadata/resourceVersion")
     }
 
-    /// Its generation.
-    fn generation(&self) -> Option<i64>;
-
-    /// Its spec; null if it has none.
-    fn spec(&self) -> &Value;
+    /// Generation, 0 when absent.
+    fn generation(&self) -> i64;
 
     /// Its status; null if it has none.
     fn status(&self) -> &Value;
@@ -95,6 +109,20 @@ pub trait Raw {
         self.items("/metadata/finalizers").iter().filter_map(Value::as_str)
     }
 
+    /// The owner references.
+    fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        self.items("/metadata/ownerReferences").iter().map(|owner| OwnerReference {
+            api_version: owner.field("apiVersion"),
+            kind: owner.field("kind"),
+            name: owner.field("name"),
+            uid: owner.field("uid"),
+            is_controller: owner.get("controller") == Some(&Value::Bool(true)),
+        })
+    }
+
+    /// The desired state, as it is written; null for none.
+    fn spec(&self) -> &Value;
+
     /// Whether its deletion was accepted, and finalizers still hold it.
     fn is_deleting(&self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
@@ -119,8 +147,8 @@ impl Raw for Value {
         self.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn generation(&self) -> Option<i64> {
-        self.pointer("/metadata/generation").and_then(Value::as_i64)
+    fn generation(&self) -> i64 {
+        self.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
     }
 
     fn spec(&self) -> &Value {
@@ -138,6 +166,12 @@ impl Raw for Value {
     fn annotations(&self) -> Option<&Map<String, Value>> {
         self.get("metadata")?.get("annotations")?.as_object()
     }
+}
+
+/// The texts of labels or annotations; what is no text is left out.
+pub fn texts_of(map: Option<&Map<String, Value>>) -> BTreeMap<String, String> {
+    let fields = map.into_iter().flatten();
+    fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// The object in a field, to be changed: what is absent or of another type becomes an empty one.

@@ -11,7 +11,7 @@ use super::project::{self, Permits};
 use super::{operation, spec};
 use wavegate_api::conditions::application::UNKNOWN_ERROR;
 use wavegate_api::operation::OperationState;
-use wavegate_api::{AppProjectSpec, ApplicationSpec};
+use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw};
 use wavegate_engine::windows::{self, Evaluation, Window};
 
 /// The state of the project that a spec names.
@@ -108,7 +108,7 @@ pub fn project_name(spec: &ApplicationSpec) -> &str {
 
 /// Name of the project that a raw Application refers to.
 pub fn project_of(application: &Value) -> &str {
-    or_default(application["spec"]["project"].as_str().unwrap_or_default())
+    or_default(application.text("/spec/project"))
 }
 
 /// The name of a project as written; `default` for an empty one.
@@ -221,7 +221,7 @@ impl<'a> Access<'a> {
     /// Errors of sources that an operation names instead of those of the spec,
     /// as a rollback does.
     pub fn denied_source(&self, sources: &[Value]) -> Option<Condition> {
-        let urls = sources.iter().map(|source| source["repoURL"].as_str().unwrap_or_default());
+        let urls = sources.iter().map(|source| source.field("repoURL"));
         let denied = |url| project::denied_source(url, self.project_name, self.project);
         urls.filter_map(denied).next()
     }

@@ -2,15 +2,16 @@
 //! difference of these fields: what they do not model stays as it is stored.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::spec::normalized;
 use wavegate_api::annotations::Refresh;
+use wavegate_api::app_view::SpecView;
 use wavegate_api::operation::{Operation, OperationState, Requested};
-use wavegate_api::{ApplicationStatus, read_leniently};
+use wavegate_api::{ApplicationStatus, Raw, read_leniently};
 use wavegate_engine::merge_patch::apply_change;
 
 /// The typed fields.
@@ -75,6 +76,7 @@ pub struct App {
     raw: Arc<Value>,
     before: Arc<Fields>,
     fields: Arc<Fields>,
+    spec: OnceLock<SpecView>,
     /// Whether the stored state of the operation goes, with all that is not known of it.
     forgets_operation: bool,
 }
@@ -85,7 +87,8 @@ impl App {
         let stored = stored.into();
         let before = Arc::new(Fields::of(&stored));
         let (raw, fields) = (Arc::clone(&stored), Arc::clone(&before));
-        Self { stored, raw, before, fields, forgets_operation: false }
+        let spec = OnceLock::new();
+        Self { stored, raw, before, fields, spec, forgets_operation: false }
     }
 
     /// The Application as it is stored.
@@ -104,10 +107,22 @@ impl App {
         &self.raw
     }
 
+    /// The spec as it is written, or the normal one.
+    pub fn spec(&self) -> &Value {
+        self.raw.spec()
+    }
+
+    /// Parts of the spec, each read alone.
+    pub fn spec_view(&self) -> &SpecView {
+        self.spec.get_or_init(|| SpecView::of(&self.raw))
+    }
+
     /// Writes the normal spec (SE-030).
     pub fn normalize(&mut self) {
-        if let Some(spec) = normalized(&self.raw["spec"]) {
-            Arc::make_mut(&mut self.raw)["spec"] = spec;
+        let Some(spec) = normalized(self.spec()) else { return };
+        if let Some(fields) = Arc::make_mut(&mut self.raw).as_object_mut() {
+            fields.insert("spec".to_owned(), spec);
+            self.spec = OnceLock::new();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Automated sync: after each full comparison (SE-420 … SE-431).
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::app::App;
 use super::compared::ComparedResource;
@@ -116,7 +116,8 @@ pub fn decide(
         if !automated.self_heal {
             return AutoSync::Nothing;
         }
-        attempts = state.operation.raw()["sync"]["autoHealAttemptsCount"].as_i64().unwrap_or(0);
+        let request = state.operation.view().sync.as_ref();
+        attempts = request.map_or(0, |sync| sync.auto_heal_attempts_count);
         let pause = self_heal.pause(attempts);
         let until = operation::finished(state).and_then(|at| at.checked_add(pause).ok());
         if let Some(until) = until.filter(|until| *until > now) {
@@ -145,7 +146,7 @@ pub fn decide(
     if automated.prune && !automated.allow_empty && nothing_is_left(comparison) {
         return refuse(wipes_out(&named));
     }
-    AutoSync::Start(operation(app.raw(), revisions, automated.prune, attempts, partial))
+    AutoSync::Start(operation(app, revisions, automated.prune, attempts, partial))
 }
 
 fn counted(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
@@ -204,7 +205,7 @@ fn refuse(message: String) -> AutoSync {
 fn is_attempted(app: &App, revisions: &[String]) -> bool {
     let state = &app.status.operation_state;
     let Some(result) = &state.sync_result else { return state.phase.is_completed() };
-    let in_effect = InEffect::of(&app.raw()["spec"]);
+    let in_effect = InEffect::of(app.spec());
     let is_same_source = match in_effect.is_list() {
         true => result.sources == *in_effect.list,
         false => result.source.as_ref().unwrap_or(&Value::Null) == &in_effect.value(),
@@ -213,35 +214,34 @@ fn is_attempted(app: &App, revisions: &[String]) -> bool {
 }
 
 fn operation(
-    application: &Value,
+    app: &App,
     revisions: &[String],
     prune: bool,
     attempts: i64,
     resources: Option<Vec<Value>>,
 ) -> Value {
-    let spec = &application["spec"];
-    let in_effect = InEffect::of(spec);
-    let mut sync = match in_effect.is_list() {
-        true => json!({"revisions": revisions, "sources": in_effect.value()}),
-        false => json!({
-            "revision": revisions.first().map(String::as_str).unwrap_or_default(),
-            "source": in_effect.value(),
-        }),
-    };
+    let mut sync = Map::new();
+    let mut set = |field: &str, value: Value| drop(sync.insert(field.to_owned(), value));
+    let in_effect = InEffect::of(app.spec());
+    set(in_effect.field, in_effect.value());
+    match in_effect.is_list() {
+        true => set("revisions", json!(revisions)),
+        false => set("revision", json!(revisions.first().map_or("", String::as_str))),
+    }
     if prune {
-        sync["prune"] = true.into();
+        set("prune", true.into());
     }
     if attempts > 0 {
-        sync["autoHealAttemptsCount"] = attempts.into();
+        set("autoHealAttemptsCount", attempts.into());
     }
     if let Some(resources) = resources {
-        sync["resources"] = resources.into();
+        set("resources", resources.into());
     }
-    let options = &spec["syncPolicy"]["syncOptions"];
-    if options.as_array().is_some_and(|options| !options.is_empty()) {
-        sync["syncOptions"] = options.clone();
+    let policy = &app.spec_view().sync_policy;
+    if !policy.sync_options.is_empty() {
+        set("syncOptions", json!(policy.sync_options));
     }
-    let retry = spec["syncPolicy"].get("retry").filter(|retry| !retry.is_null()).cloned();
+    let retry = Some(&policy.retry).filter(|retry| !retry.is_null()).cloned();
     json!({
         "sync": sync,
         "initiatedBy": {"automated": true},

@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::tracking::{Tracking, TrackingMethod};
 
@@ -62,17 +63,17 @@ pub(super) fn is_made<'a>(
         }
         ("apps", "ControllerRevision") => true,
         ("discovery.k8s.io", "EndpointSlice") => {
-            let by =
-                object["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str();
+            let by = object.label("endpointslice.kubernetes.io/managed-by");
             by.is_some_and(|by| by.ends_with(".k8s.io"))
         }
         ("", "Endpoints" | "Pod" | "Secret") | ("apps", "ReplicaSet") | ("batch", "Job") => {
-            let has = |field: &str, marks: &[(&str, &str)]| {
-                let all = &object["metadata"][field];
-                marks.iter().any(|(of, mark)| of == kind && all.get(mark).is_some())
+            let has = |all: Option<&Map<String, Value>>, marks: &[(&str, &str)]| {
+                let has = |mark: &str| all.is_some_and(|all| all.contains_key(mark));
+                marks.iter().any(|(of, mark)| of == kind && has(mark))
             };
             !was_applied(object)
-                && (has("labels", &MADE_BY_LABELS) || has("annotations", &MADE_BY_ANNOTATIONS))
+                && (has(object.labels(), &MADE_BY_LABELS)
+                    || has(object.annotations(), &MADE_BY_ANNOTATIONS))
         }
         _ => false,
     }
@@ -84,13 +85,9 @@ fn claims(owner: &ResourceKey, object: &Value, claim: &ResourceKey) -> bool {
     if owner.group != "apps" || owner.kind != "StatefulSet" || owner.namespace != claim.namespace {
         return false;
     }
-    let templates = object["spec"]["volumeClaimTemplates"].as_array();
-    templates.into_iter().flatten().any(|template| {
-        let own = template["metadata"]["name"].as_str().unwrap_or_default();
-        ordinal(&claim.name).is_some_and(|(front, _)| {
-            front.strip_prefix(own).and_then(|rest| rest.strip_prefix('-')) == Some(&owner.name)
-        })
-    })
+    let front = ordinal(&claim.name).and_then(|(front, _)| front.strip_suffix(owner.name.as_str()));
+    let template = front.and_then(|front| front.strip_suffix('-'));
+    object.items("/spec/volumeClaimTemplates").iter().any(|own| Some(own.name()) == template)
 }
 
 /// A name without its ordinal, and the ordinal.
@@ -101,7 +98,7 @@ fn ordinal(name: &str) -> Option<(&str, &str)> {
 }
 
 fn was_applied(object: &Value) -> bool {
-    object["metadata"]["annotations"].get(LAST_APPLIED).is_some()
+    object.annotations().is_some_and(|own| own.contains_key(LAST_APPLIED))
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ use super::project::Permits;
 use super::targets::Target;
 use wavegate_api::annotations::{annotation, sync_wave};
 use wavegate_api::hooks::{DeletePolicy, HookType, delete_policies};
-use wavegate_api::resource_key::ResourceKey;
-use wavegate_api::time::from_rfc3339;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::health::{Checks, Status};
 use wavegate_engine::sync::{
     ApplyRequest, How, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
@@ -57,10 +56,10 @@ impl DeleteHook {
                 continue;
             }
             if let Some(position) = position {
-                let prefix = target.object["metadata"]["generateName"].as_str();
+                let prefix = target.object.generate_name();
                 let words = format!("{}-{}", type_.as_str(), at.as_second());
                 let identity = format!("{deletion}/{}/{position}", type_.as_str());
-                key.name = generated_name(prefix.unwrap_or_default(), &words, &identity);
+                key.name = generated_name(prefix, &words, &identity);
             }
             let (deletion, target) = (deletion.clone(), target.object.clone());
             all.push(Self { key, type_, deletion, position, target });
@@ -225,7 +224,7 @@ fn next_of_wave(
             missing.push((*hook).clone());
             continue;
         };
-        let going = object["metadata"]["deletionTimestamp"].is_string();
+        let going = object.is_deleting();
         let Some(attempt) = hook.attempt(object) else {
             if going {
                 leaving.push(hook)
@@ -289,11 +288,11 @@ pub fn pause(attempt: u64) -> SignedDuration {
 
 /// When a failed hook runs again.
 fn due_at(live: &Value, attempt: u64) -> Option<Timestamp> {
-    let created = live["metadata"]["creationTimestamp"].as_str().and_then(from_rfc3339)?;
+    let created = live.time("/metadata/creationTimestamp")?;
     let doubled = pause(attempt);
     // The jitter is deterministic.
-    let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
-    let chance = uid.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let chance =
+        live.uid().bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let more = SignedDuration::from_millis(doubled.as_secs() * i64::from(chance % 200));
     created.checked_add(doubled).ok()?.checked_add(more).ok()
 }

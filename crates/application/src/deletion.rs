@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::operation::is_itself;
 use super::targets::Target;
 use wavegate_api::annotations::{self as names, deletion_approved, is_kept_by_helm, sync_wave};
+use wavegate_api::app_view::SpecView;
 use wavegate_api::hooks::{HookType, Role, role};
-use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::sync_options::SyncOptions;
-use wavegate_api::time::from_rfc3339;
+use wavegate_api::{Raw, ResourceKey};
 
 /// How the reason of a deletion begins that somebody has to confirm (SE-315).
 pub const WAITS_FOR_APPROVAL: &str = "waiting for approval of the deletion of ";
@@ -49,18 +49,16 @@ pub enum Cascade {
 
 /// Decides the next step of a cascade over the managed live objects (SE-514).
 pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>) -> Cascade {
-    let spec = &application["spec"]["syncPolicy"]["syncOptions"];
-    let spec =
-        SyncOptions::from_list(spec.as_array().into_iter().flatten().filter_map(Value::as_str));
-    let own = &application["metadata"];
+    let spec = SpecView::of(application).sync_policy.sync_options;
+    let spec = SyncOptions::from_list(spec.iter().map(String::as_str));
     // One that its own source contains is deleted by this deletion, and would wait for itself.
     let managed = || managed.iter().filter(|(key, live)| !is_itself(application, key, live));
-    let going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
     let held_by = |live: &Value| -> Vec<String> {
         let own = names::finalizers(live);
         own.filter(|own| is_of_somebody_else(own)).map(str::to_owned).collect()
     };
-    let going = managed().filter(|(_, live)| going(live)).map(|(key, live)| (key, held_by(live)));
+    let going =
+        managed().filter(|(_, live)| live.is_deleting()).map(|(key, live)| (key, held_by(live)));
     let going: Vec<(&ResourceKey, Vec<String>)> = going.collect();
     if let Some((key, held)) = going.iter().find(|(_, held)| !held.is_empty()) {
         let held = held.join(", ");
@@ -80,7 +78,7 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
             !definition && !kept
         })
         .collect();
-    let deleted_at = own["deletionTimestamp"].as_str().and_then(from_rfc3339);
+    let deleted_at = asked_at(application);
     let approved = deletion_approved(application)
         .is_some_and(|approved| deleted_at.is_none_or(|deleted| approved >= deleted));
     let unconfirmed = deletable.iter().find(|(_, live)| option(live).as_deref() == Some("confirm"));
@@ -135,5 +133,5 @@ pub fn hook_finalizers(old: &[String], targets: &[Target]) -> Option<Vec<String>
 
 /// When the deletion was requested; `None` if it was not.
 pub fn asked_at(application: &Value) -> Option<Timestamp> {
-    application["metadata"]["deletionTimestamp"].as_str().and_then(from_rfc3339)
+    application.deletion_timestamp()
 }

@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::access::{self, ClusterFact, ProjectFact};
-use wavegate_api::ApplicationDestination;
-use wavegate_api::resource_key::ResourceKey;
-use wavegate_api::{AppProjectSpec, ApplicationSpec};
+use wavegate_api::app_view::{ApplicationView, ResourceView, SpecView};
+use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw, ResourceKey};
 
 /// Which of the tracked objects may be deleted, besides the rules of the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,10 +46,8 @@ pub enum Place {
 /// The spec of an Application that is being deleted: of an invalid one, what a deletion
 /// needs.
 pub fn spec(application: &Value) -> ApplicationSpec {
-    let raw = &application["spec"];
-    wavegate_api::read::<ApplicationSpec>(raw).unwrap_or_else(|_| ApplicationSpec {
-        destination: wavegate_api::read::<ApplicationDestination>(&raw["destination"])
-            .unwrap_or_default(),
+    wavegate_api::read::<ApplicationSpec>(application.spec()).unwrap_or_else(|_| ApplicationSpec {
+        destination: wavegate_api::read(&SpecView::of(application).destination).unwrap_or_default(),
         project: access::project_of(application).to_owned(),
         ..ApplicationSpec::default()
     })
@@ -108,11 +105,6 @@ pub fn without_project() -> AppProjectSpec {
 /// The objects of the last comparison: without those that were not permitted, whose state
 /// is Unknown (SE-146).
 fn listed(application: &Value) -> BTreeSet<ResourceKey> {
-    let rows = application["status"]["resources"].as_array().into_iter().flatten();
-    let rows = rows.filter(|row| row["status"] != "Unknown");
-    rows.map(|row| {
-        let text = |field: &str| row[field].as_str().unwrap_or_default();
-        ResourceKey::new(text("group"), text("kind"), text("namespace"), text("name"))
-    })
-    .collect()
+    let rows = ApplicationView::of(application).status.resources;
+    rows.iter().filter(|row| row.status != "Unknown").map(ResourceView::key).collect()
 }

@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::normalize;
+use wavegate_api::Raw;
 use wavegate_api::sources::{InEffect, revisions};
 
 /// The revisions of the last deployment, if nothing but the revision of its sources differs from
 /// the spec.
 pub fn deployed(live: &Value) -> Option<Vec<String>> {
-    let last = live["status"]["history"].as_array()?.last()?;
-    let in_effect = InEffect::of(&live["spec"]);
+    let last = live.items("/status/history").last()?;
+    let in_effect = InEffect::of(live.spec());
     let recorded = &last[in_effect.field];
     let is_same = recorded.is_null()
         || normalize::equal_parts(

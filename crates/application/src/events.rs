@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use wavegate_api::OperationPhase;
+use wavegate_api::app_view::{ApplicationView, StatusView};
 use wavegate_api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
-use wavegate_api::sources::revisions as given;
+use wavegate_api::operation::RequestView;
 use wavegate_api::time::from_rfc3339;
 
 /// The reason of the Event at the end of an operation.
@@ -53,97 +55,105 @@ pub fn are_first(before: &Value, after: &Value, events: &[Event]) -> bool {
 /// Whether a write is what clients wait for after the end of an operation: the first comparison
 /// after it, or a state that is Synced and Healthy.
 fn is_waited_for(before: &Value, after: &Value) -> bool {
+    let [before, after] = [before, after].map(|object| ApplicationView::of(object).status);
     let time = |value: &Value| value.as_str().and_then(from_rfc3339);
-    let finished = time(&after["status"]["operationState"]["finishedAt"]);
-    let is_compared = |object: &Value| {
-        let at = time(&object["status"]["reconciledAt"]);
+    let finished = time(&after.operation_state.finished_at);
+    let is_compared = |status: &StatusView| {
+        let at = time(&status.reconciled_at);
         finished.is_some_and(|end| at.is_some_and(|at| at >= end))
     };
-    let is_good = |object: &Value| {
-        let status = &object["status"];
-        status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
-    };
-    (is_compared(after) && !is_compared(before)) || (is_good(after) && !is_good(before))
+    let is_good =
+        |status: &StatusView| status.sync.status == "Synced" && status.health.status == "Healthy";
+    (is_compared(&after) && !is_compared(&before)) || (is_good(&after) && !is_good(&before))
 }
 
 /// The Events of the differences. What identifies each of them depends on the stored version
 /// only, and on what is announced: a write that is repeated has the same ones, whatever time it
 /// is then, and whether this process or its successor repeats it.
 pub fn events(before: &Value, after: &Value) -> Vec<Event> {
-    let mut events = Vec::new();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let state = |object: &Value| object["status"]["operationState"].clone();
-    let (old, new) = (state(before), state(after));
+    let [before, after] = [before, after].map(ApplicationView::of);
+    let mut events = of_operation(&before, &after);
+    events.extend(of_comparison(&before.status, &after.status));
+    events.extend(errors(&before.status, &after.status));
+    events
+}
+
+/// The start and the end of an operation.
+fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<Event> {
+    let (old, new) = (&before.status.operation_state, &after.status.operation_state);
     // No two operations start at the same time: this one is named by its start, and until that
     // is stored, as the one that follows the last one.
-    let operation = match old["startedAt"] == new["startedAt"] {
-        true => format!("at {}", new["startedAt"]),
-        false => format!("after {}: {}", old["startedAt"], new["operation"]),
+    let operation = match old.started_at == new.started_at {
+        true => format!("at {}", new.started_at),
+        false => format!("after {}: {}", old.started_at, new.operation),
     };
-    let since = since(before);
-    let starts = new["startedAt"].is_string() && new["startedAt"] != old["startedAt"];
-    let automated = &new["operation"]["initiatedBy"]["automated"];
-    // What a rollout starts is automated, too, but was requested by an earlier write.
-    if starts && before["operation"].is_null() && *automated == true {
-        let revision = given(&new["operation"]["sync"]).join(", ");
-        let action = "Sync";
-        let text = format!("Initiated automated sync to '{revision}'");
+    let starts = new.started_at.is_string() && new.started_at != old.started_at;
+    let has_ended = OperationPhase::from_word(&new.phase).is_completed();
+    let ends = has_ended && (old.phase != new.phase || old.finished_at != new.finished_at);
+    let request = match starts || ends {
+        true => RequestView::of(&new.operation),
+        false => RequestView::default(),
+    };
+    let mut events = Vec::new();
+    if starts {
+        let by = &request.initiated_by;
+        // What a rollout starts is automated, too, but was requested by an earlier write.
+        let (subject, text) = match before.operation.is_null() && by.automated {
+            true => {
+                let revisions = request.revisions().join(", ");
+                (Subject::AutomatedSync, format!("Initiated automated sync to '{revisions}'"))
+            }
+            false if by.username.is_empty() => {
+                (Subject::Reason, "Sync operation started".to_owned())
+            }
+            false => (Subject::Reason, format!("Sync operation started by {}", by.username)),
+        };
         let change = format!("start of the operation {operation}");
-        let start = event(false, "OperationStarted", action, text, change);
-        events.push(Event { subject: Subject::AutomatedSync, ..start });
-    } else if starts {
-        let who = text(&new["operation"]["initiatedBy"]["username"]);
-        let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
-        events.push(event(
-            false,
-            "OperationStarted",
-            "Sync",
-            format!("Sync operation started{by}"),
-            format!("start of the operation {operation}"),
-        ));
+        let start = event(false, "OperationStarted", "Sync", text, change);
+        events.push(Event { subject, ..start });
     }
-    let ended =
-        |state: &Value| matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
-    if ended(&new) && (old["phase"] != new["phase"] || old["finishedAt"] != new["finishedAt"]) {
-        let sync = &new["operation"]["sync"];
-        let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
+    if ends {
+        let partial = request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
         let what = if partial { "Partial sync operation" } else { "Sync operation" };
         // Without spaces, and without a result there is none, as in Argo CD (SE-541).
-        let revisions = given(&new["syncResult"]).join(",");
+        let revisions = new.sync_result.revisions().join(",");
         let to = if revisions.is_empty() { String::new() } else { format!(" to {revisions}") };
-        let failed = new["phase"] != "Succeeded";
+        let failed = new.phase != "Succeeded";
         let outcome = match failed {
-            true => format!("failed: {}", text(&new["message"])),
+            true => format!("failed: {}", new.message),
             false => "succeeded".to_owned(),
         };
         let text = format!("{what}{to} {outcome}");
-        let change = format!("end of the operation {operation}: {}", new["phase"]);
+        let change = format!("end of the operation {operation}: {:?}", new.phase);
         events.push(event(failed, COMPLETED, "Sync", text, change));
     }
-    let changed = |path: &str| {
-        let of = |object: &Value| object.pointer(path).map(text).unwrap_or_default();
-        let (was, is) = (of(before), of(after));
-        (was != is).then_some((was, is))
-    };
+    events
+}
+
+/// Changes of the sync status and of the health.
+fn of_comparison(before: &StatusView, after: &StatusView) -> Vec<Event> {
+    let mut events = Vec::new();
     let mut updated = |subject, text, change| {
         let updated = event(false, "ResourceUpdated", "Compare", text, change);
         events.push(Event { subject, ..updated });
     };
-    if let Some((was, is)) = changed("/status/sync/status") {
+    let (was, is) = (&before.sync.status, &after.sync.status);
+    if was != is {
         let text = format!("Updated sync status: {was} -> {is}");
-        let change = format!("{text} since {since}");
+        let change = format!("{text} since {}", since(before));
         updated(Subject::SyncStatus, text, change);
     }
-    if let Some((was, is)) = changed("/status/health/status") {
-        let why = text(&after["status"]["health"]["message"]);
-        let why = if why.is_empty() { why } else { format!(" ({why})") };
-        let at = &before["status"]["health"]["lastTransitionTime"];
-        let since = if at.is_string() { at.to_string() } else { since.clone() };
-        let change = format!("Updated health status: {was} -> {is} since {since}");
-        let text = format!("Updated health status: {was} -> {is}{why}");
-        updated(Subject::Health, text, change);
+    let (was, is) = (&before.health, &after.health);
+    if was.status != is.status {
+        let change = format!("Updated health status: {} -> {}", was.status, is.status);
+        let text = match is.message.as_str() {
+            "" => change.clone(),
+            why => format!("{change} ({why})"),
+        };
+        let at = &was.last_transition_time;
+        let since = if at.is_string() { at.to_string() } else { since(before) };
+        updated(Subject::Health, text, format!("{change} since {since}"));
     }
-    events.extend(errors(before, after));
     events
 }
 
@@ -159,22 +169,18 @@ fn event(
 }
 
 /// What was last compared, and of which operation it knew.
-fn since(object: &Value) -> String {
-    let status = &object["status"];
-    let state = &status["operationState"];
-    format!("{} {} {}", status["reconciledAt"], state["startedAt"], state["finishedAt"])
+fn since(status: &StatusView) -> String {
+    let state = &status.operation_state;
+    format!("{} {} {}", status.reconciled_at, state.started_at, state.finished_at)
 }
 
 /// Error conditions that are new or changed. A stalled Application is then reported once,
 /// by an Event.
-fn errors(before: &Value, after: &Value) -> Vec<Event> {
-    let said = |object: &Value, type_: &str| -> Vec<String> {
-        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let conditions = conditions.filter(|condition| condition["type"] == type_);
-        conditions
-            .filter_map(|condition| condition["message"].as_str().map(str::to_owned))
-            .collect()
-    };
+fn errors(before: &StatusView, after: &StatusView) -> Vec<Event> {
+    fn messages<'a>(status: &'a StatusView, type_: &'a str) -> impl Iterator<Item = &'a str> {
+        let conditions = status.conditions.iter().filter(move |found| found.type_ == type_);
+        conditions.map(|condition| condition.message.as_str())
+    }
     let mut events = Vec::new();
     for type_ in ERRORS {
         let (reason, action, start) = match type_ {
@@ -185,11 +191,10 @@ fn errors(before: &Value, after: &Value) -> Vec<Event> {
             SYNC_ERROR => (type_, "Sync", ""),
             _ => (type_, "Compare", ""),
         };
-        let mut known: BTreeSet<String> =
-            said(before, type_).iter().map(|text| without_numbers(text)).collect();
-        for text in said(after, type_) {
-            if known.insert(without_numbers(&text)) {
-                let change = format!("{type_} {} since {}", without_numbers(&text), since(before));
+        let mut known: BTreeSet<String> = messages(before, type_).map(without_numbers).collect();
+        for text in messages(after, type_) {
+            if known.insert(without_numbers(text)) {
+                let change = format!("{type_} {} since {}", without_numbers(text), since(before));
                 events.push(event(true, reason, action, format!("{start}{text}"), change));
             }
         }

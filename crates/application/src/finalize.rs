@@ -19,7 +19,7 @@ use super::{children, operation};
 use wavegate_api::annotations as names;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_api::hooks::HookType;
-use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::names::some_of;
 use wavegate_engine::sync::Propagation;
 use wavegate_engine::wait::{Wait, WaitFor, WakeEvent};
@@ -315,7 +315,7 @@ fn remove(finalizers: &mut Vec<String>, ended: &[&str]) {
 }
 
 fn is_going(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
+    object.is_deleting()
 }
 
 fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<Removal> {
@@ -414,9 +414,7 @@ impl Finalizer<'_> {
     fn own(&self) -> impl Iterator<Item = (&ResourceKey, &Arc<Value>)> {
         let tracking = self.observation.tracking;
         self.observation.live.iter().filter(move |(key, live)| {
-            let owned = live["metadata"]["ownerReferences"]
-                .as_array()
-                .is_some_and(|owners| !owners.is_empty());
+            let owned = live.owners().next().is_some();
             let follows = deletion::is_of(HookType::PostDelete, live)
                 && delete_hooks::is_made_by(self.application, live);
             tracking.owns(live)

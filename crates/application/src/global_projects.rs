@@ -7,15 +7,17 @@
 //! restrictions of all further entries are not applied; here, nothing of the projects that it is
 //! about is deployed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::lost::Lost;
 use super::project;
-use wavegate_api::AppProjectSpec;
 use wavegate_api::app_project::Inherited;
+use wavegate_api::raw::{object_at, texts_of};
 use wavegate_api::selector::Selector;
+use wavegate_api::{AppProjectSpec, Raw, read_leniently};
 use wavegate_engine::windows::{self, Window};
 
 /// The key of the ConfigMap.
@@ -36,6 +38,14 @@ pub struct GlobalProjects {
 struct Entry {
     selector: Selector,
     project: String,
+}
+
+/// An entry as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EntryView {
+    label_selector: Value,
+    project_name: String,
 }
 
 /// What a project has from global projects.
@@ -77,8 +87,7 @@ impl GlobalProjects {
         if self.entries.is_empty() {
             return Vec::new();
         }
-        let name = project["metadata"]["name"].as_str().unwrap_or_default();
-        let labels = labels(project);
+        let (name, labels) = (project.name(), texts_of(project.labels()));
         let mut found = Vec::new();
         for Entry { selector, project } in &self.entries {
             if project != name && !found.contains(&project.as_str()) && selector.selects(&labels) {
@@ -115,7 +124,7 @@ impl GlobalProjects {
         let mut all = Inheritance { spec, ..Inheritance::default() };
         for name in self.of(project) {
             let global = find(name).ok_or_else(|| missing(name))?;
-            let spec = wavegate_api::read::<AppProjectSpec>(&global["spec"]).map_err(|error| {
+            let spec = wavegate_api::read::<AppProjectSpec>(global.spec()).map_err(|error| {
                 format!(
                     "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: global project {name} cannot be \
                      read: spec.{error}"
@@ -161,11 +170,12 @@ impl GlobalProjects {
         let mut all: Vec<Value> = Vec::new();
         let global = self.of(project).into_iter().filter_map(find);
         for one in [project].into_iter().chain(global) {
-            all.extend(one["spec"]["syncWindows"].as_array().into_iter().flatten().cloned());
+            all.extend_from_slice(one.items("/spec/syncWindows"));
         }
         let mut project = project.clone();
-        if !all.is_empty() {
-            project["spec"]["syncWindows"] = all.into();
+        let spec = project.as_object_mut().and_then(|fields| object_at(fields, "spec"));
+        if let Some(spec) = spec.filter(|_| !all.is_empty()) {
+            spec.insert("syncWindows".to_owned(), all.into());
         }
         Ok(project)
     }
@@ -177,7 +187,7 @@ impl GlobalProjects {
         project: &Value,
         find: impl Fn(&str) -> Option<&'a Value>,
     ) -> Option<String> {
-        let name = project["metadata"]["name"].as_str().unwrap_or_default();
+        let name = project.name();
         match self.applied(project, AppProjectSpec::default(), find) {
             Ok(inherited) => inherited.lost,
             Err(problem) => Some(format!("AppProject {name} cannot be read: {problem}")),
@@ -190,11 +200,6 @@ fn missing(name: &str) -> String {
         "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: global project {name} does not exist, so its \
          restrictions cannot be applied; create it, or remove the entry"
     )
-}
-
-fn labels(project: &Value) -> BTreeMap<String, String> {
-    let labels = project["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn entries(list: &Value) -> Result<Vec<Entry>, String> {
@@ -217,13 +222,13 @@ fn entries(list: &Value) -> Result<Vec<Entry>, String> {
             let known = "use labelSelector and projectName";
             return Err(failed(format!("{unknown}: is not a field; {known}")));
         }
-        let project = match &entry["projectName"] {
-            Value::String(name) if !name.is_empty() => name.clone(),
-            _ => return Err(failed("projectName: write the name of an AppProject".to_owned())),
-        };
-        let selector = Selector::read_of_labels(&entry["labelSelector"]);
+        let EntryView { label_selector, project_name } = read_leniently(entry);
+        if project_name.is_empty() {
+            return Err(failed("projectName: write the name of an AppProject".to_owned()));
+        }
+        let selector = Selector::read_of_labels(&label_selector);
         let selector = selector.map_err(|cause| failed(format!("labelSelector.{cause}")))?;
-        Ok(Entry { selector, project })
+        Ok(Entry { selector, project: project_name })
     };
     list.iter().enumerate().map(entry).collect()
 }

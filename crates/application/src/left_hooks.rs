@@ -11,7 +11,7 @@ use super::observation::{Live, Observation};
 use super::operation::{self, Stage, stage};
 use super::owner::Owner;
 use wavegate_api::annotations::{annotation, is_held_as_hook};
-use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::sync::{OPERATION_ANNOTATION, is_stamp_of};
 
 /// A hook that is released.
@@ -26,7 +26,7 @@ pub fn of_idle(app: &App, observation: &Observation<'_>) -> Vec<Hook> {
     let uid = operation::uid(app.raw());
     let (owner, permits) = (observation.owner(&uid), observation.access.permits());
     let is_left = |(key, live): &(&ResourceKey, &Arc<Value>)| {
-        live["metadata"]["deletionTimestamp"].is_string()
+        live.is_deleting()
             && permits.denial(key, live).is_none()
             && owner.objection(key, live).is_none()
     };

@@ -8,6 +8,8 @@
 use serde_json::Value;
 
 use wavegate_api::annotations::LAST_APPLIED;
+use wavegate_api::app_project::ResourcePattern;
+use wavegate_api::{Raw, read_leniently};
 
 /// Lists of kinds; an entry may be limited to names.
 const KINDS: [&str; 4] = [
@@ -49,17 +51,15 @@ impl Lost {
     /// The first lost guard of a raw project; `None` without any, or without a last-applied
     /// configuration, as after server-side apply.
     pub fn of(project: &Value) -> Option<Self> {
-        let text = project["metadata"]["annotations"][LAST_APPLIED].as_str()?;
-        let applied = serde_json::from_str::<Value>(text).ok()?;
-        let (applied, stored) = (&applied["spec"], &project["spec"]);
+        let applied = serde_json::from_str::<Value>(project.annotation(LAST_APPLIED)?).ok()?;
+        let (applied, stored) = (applied.spec(), project.spec());
         let name = KINDS.into_iter().find_map(|list| lost_name(list, applied, stored));
-        let fresh = project["metadata"]["generation"] == 1;
+        let is_new = project.generation() == 1;
         let integrity = || lost_field("sourceIntegrity", applied, stored);
         let others = || OTHERS.into_iter().find_map(|field| lost_field(field, applied, stored));
-        let found = name.or_else(integrity).or_else(|| others().filter(|_| fresh));
+        let found = name.or_else(integrity).or_else(|| others().filter(|_| is_new));
         let (field, value) = found?;
-        let namespace = project["metadata"]["namespace"].as_str().unwrap_or_default();
-        Some(Self { namespace: namespace.to_owned(), field, value })
+        Some(Self { namespace: project.namespace().to_owned(), field, value })
     }
 
     /// Whether it demands verified commits.
@@ -90,30 +90,27 @@ impl Lost {
     }
 }
 
-fn entries<'a>(spec: &'a Value, list: &str) -> &'a [Value] {
-    spec[list].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
 /// A field of the project, and what was written there.
 type Field = (String, String);
 
 /// The name of an entry whose remains are stored. An entry that is not there at all was
 /// removed by a person.
 fn lost_name(list: &str, applied: &Value, stored: &Value) -> Option<Field> {
-    let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
-    let kind = |entry: &Value| [entry["group"].clone(), entry["kind"].clone()];
-    let has = |spec: &Value, like: &Value, name_of: &str| {
-        entries(spec, list).iter().any(|entry| kind(entry) == kind(like) && name(entry) == name_of)
+    let entries = |spec: &Value| read_leniently::<Vec<ResourcePattern>>(&spec[list]);
+    let (applied, stored) = (entries(applied), entries(stored));
+    let has = |entries: &[ResourcePattern], like: &ResourcePattern, name: &str| {
+        let kind = (&like.group, &like.kind);
+        entries.iter().any(|entry| (&entry.group, &entry.kind) == kind && entry.name == name)
     };
-    entries(applied, list).iter().enumerate().find_map(|(index, entry)| {
-        let value = name(entry);
+    applied.iter().enumerate().find_map(|(index, entry)| {
+        let value = entry.name.as_str();
         // These limit nothing.
-        if ["", "*", "**"].contains(&value.as_str()) {
+        if ["", "*", "**"].contains(&value) {
             return None;
         }
         let is_lost =
-            has(stored, entry, "") && !has(stored, entry, &value) && !has(applied, entry, "");
-        is_lost.then(|| (format!("spec.{list}[{index}].name"), value))
+            has(&stored, entry, "") && !has(&stored, entry, value) && !has(&applied, entry, "");
+        is_lost.then(|| (format!("spec.{list}[{index}].name"), value.to_owned()))
     })
 }
 

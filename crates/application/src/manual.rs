@@ -10,13 +10,16 @@ use serde_json::{Map, Value, json};
 use super::app::Fields;
 use super::deletion::asked_at;
 use super::operation::{Stage, of_spec, stage};
-use wavegate_api::Raw;
 use wavegate_api::annotations::is_skipped;
+use wavegate_api::app_view::{
+    ApplicationView, OperationStateView, ResourceView, SpecView, SyncPolicyView,
+};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
-use wavegate_api::operation::SyncOperationResource;
+use wavegate_api::operation::{RequestView, SyncOperationResource};
 use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::FORCE;
 use wavegate_api::unknown::hint;
+use wavegate_api::{ApplicationDestination, Raw, ResourceKey, read_leniently};
 use wavegate_engine::sync::{is_unknown_option, near_option};
 use wavegate_engine::windows::{self, Evaluation};
 
@@ -75,26 +78,22 @@ pub fn refusal(application: &Value) -> Option<Refusal> {
     if is_skipped(application) {
         return Some(Refusal::Skipped);
     }
-    let state = &application["status"]["operationState"];
-    let (phase, of) = match stage(&Fields::of(application)) {
+    let ApplicationView { operation, status } = ApplicationView::of(application);
+    let (state, operation) = match stage(&Fields::of(application)) {
         Stage::Idle => return None,
-        Stage::Requested => ("", &application["operation"]),
-        Stage::InProgress => (state.field("phase"), &state["operation"]),
+        Stage::Requested => (OperationStateView::default(), operation),
+        Stage::InProgress => {
+            let operation = status.operation_state.operation.clone();
+            (status.operation_state, operation)
+        }
     };
-    let by = match &of["initiatedBy"] {
-        who if who["automated"] == true && who.field("username").is_empty() => "automated sync",
-        who => who.field("username"),
+    let by = match RequestView::of(&operation).initiated_by {
+        by if by.automated && by.username.is_empty() => "automated sync".to_owned(),
+        by => by.username,
     };
-    let text = |field: &str| match phase {
-        "" => String::new(),
-        _ => state.field(field).to_owned(),
-    };
-    Some(Refusal::Busy {
-        phase: phase.to_owned(),
-        by: by.to_owned(),
-        since: text("startedAt"),
-        message: text("message"),
-    })
+    let OperationStateView { phase, message, started_at, .. } = state;
+    let since = started_at.as_str().unwrap_or_default().to_owned();
+    Some(Refusal::Busy { phase, by, since, message })
 }
 
 /// What is wrong with a request: the field, and why.
@@ -118,8 +117,9 @@ fn invalid(place: impl Into<String>, why: impl Into<String>) -> Invalid {
 ///
 /// [`Invalid`]: an unknown sync option or resource, or a revision that cannot be synced.
 pub fn operation(application: &Value, request: &SyncRequest) -> Result<Value, Invalid> {
+    let spec = SpecView::of(application);
     let mut sync = Map::new();
-    revisions(application, request, &mut sync)?;
+    revisions(application, &spec.sync_policy, request, &mut sync)?;
     if request.prune {
         sync.insert("prune".to_owned(), true.into());
     }
@@ -129,13 +129,14 @@ pub fn operation(application: &Value, request: &SyncRequest) -> Result<Value, In
     if request.force {
         sync.insert("syncStrategy".to_owned(), json!({"hook": {"force": true}}));
     }
-    let options = options(application, &request.options)?;
+    let options = options(&spec.sync_policy.sync_options, &request.options)?;
     if !options.is_empty() {
         sync.insert("syncOptions".to_owned(), options.into());
     }
     if !request.resources.is_empty() {
-        let resources = resources(application, &request.resources)?;
-        sync.insert("resources".to_owned(), resources.into());
+        let known = ApplicationView::of(application).status.resources;
+        let resources = resources(&known, &request.resources)?;
+        sync.insert("resources".to_owned(), json!(resources));
     }
     let mut info = vec![json!({"name": REQUEST_INFO, "value": request.id})];
     for item in &request.info {
@@ -144,20 +145,19 @@ pub fn operation(application: &Value, request: &SyncRequest) -> Result<Value, In
             pair.ok_or_else(|| invalid(format!("--info {item}"), "must have the form NAME=VALUE"))?;
         info.push(json!({"name": name, "value": value}));
     }
-    let mut operation = json!({
-        "initiatedBy": {"username": request.username},
-        "info": info,
-        "sync": sync,
-    });
-    let retry = &application["spec"]["syncPolicy"]["retry"];
-    if retry.is_object() {
-        operation["retry"] = retry.clone();
+    let mut operation = Map::new();
+    operation.insert("initiatedBy".to_owned(), json!({"username": request.username}));
+    operation.insert("info".to_owned(), info.into());
+    operation.insert("sync".to_owned(), sync.into());
+    if spec.sync_policy.retry.is_object() {
+        operation.insert("retry".to_owned(), spec.sync_policy.retry);
     }
-    Ok(operation)
+    Ok(operation.into())
 }
 
 fn revisions(
     application: &Value,
+    policy: &SyncPolicyView,
     request: &SyncRequest,
     sync: &mut Map<String, Value>,
 ) -> Result<(), Invalid> {
@@ -165,7 +165,7 @@ fn revisions(
     if given.is_empty() {
         return Ok(());
     }
-    let spec = &application["spec"];
+    let spec = application.spec();
     // Those of the spec, not those of the last operation.
     let sources = of_spec(spec);
     if given.len() != sources.len() {
@@ -178,8 +178,8 @@ fn revisions(
             ),
         ));
     }
-    let automated = &spec["syncPolicy"]["automated"];
-    if automated.is_object() && automated["enabled"] != false && !request.dry_run {
+    let automated = policy.automated.as_ref();
+    if automated.is_some_and(|own| own.enabled.unwrap_or(true)) && !request.dry_run {
         for (revision, source) in given.iter().zip(&sources) {
             let target = match source.field("targetRevision") {
                 "" => "HEAD",
@@ -205,15 +205,14 @@ fn revisions(
 }
 
 /// The sync options of an operation: those of the Application, and those given.
-fn options(application: &Value, given: &[String]) -> Result<Vec<String>, Invalid> {
+fn options(own: &[String], given: &[String]) -> Result<Vec<String>, Invalid> {
     for option in given {
         check_option(option)?;
     }
     let name = |option: &str| option.split('=').next().unwrap_or_default().trim().to_owned();
     let replaced: Vec<String> = given.iter().map(|option| name(option)).collect();
-    let own = application["spec"]["syncPolicy"]["syncOptions"].as_array().into_iter().flatten();
-    let own = own.filter_map(Value::as_str).filter(|option| !replaced.contains(&name(option)));
-    Ok(own.chain(given.iter().map(String::as_str)).map(str::to_owned).collect())
+    let own = own.iter().filter(|option| !replaced.contains(&name(option)));
+    Ok(own.chain(given).cloned().collect())
 }
 
 /// Checks a sync option.
@@ -255,37 +254,36 @@ impl<'a> Selector<'a> {
         complete.then_some(Self { group, kind, namespace, name })
     }
 
-    fn selects(&self, resource: &Value) -> bool {
+    fn selects(&self, resource: &ResourceKey) -> bool {
         let is = |wanted: &str, found: &str| wanted == "*" || wanted == found;
-        is(self.group, resource.field("group"))
-            && is(self.kind, resource.field("kind"))
-            && is(self.name, resource.field("name"))
-            && self.namespace.is_none_or(|wanted| is(wanted, resource.field("namespace")))
+        is(self.group, &resource.group)
+            && is(self.kind, &resource.kind)
+            && is(self.name, &resource.name)
+            && self.namespace.is_none_or(|wanted| is(wanted, &resource.namespace))
     }
 }
 
-/// Whether one of the options, as written, selects a resource of a status.
-pub fn is_selected(given: &[String], resource: &Value) -> bool {
-    let selectors = given.iter().filter_map(|text| Selector::parse(text));
-    selectors.into_iter().any(|selector| selector.selects(resource))
+/// Whether one of the options, as written, selects a resource.
+pub fn is_selected(given: &[String], resource: &ResourceKey) -> bool {
+    given.iter().filter_map(|text| Selector::parse(text)).any(|one| one.selects(resource))
 }
 
 /// How a resource is written as an option.
-fn written(resource: &Value) -> String {
-    let [group, kind, name] = ["group", "kind", "name"].map(|field| resource.field(field));
-    match resource.field("namespace") {
-        "" => format!("{group}:{kind}:{name}"),
-        namespace => format!("{group}:{kind}:{namespace}/{name}"),
-    }
+fn written(ResourceKey { group, kind, namespace, name }: &ResourceKey) -> String {
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{group}:{kind}:{namespace}{slash}{name}")
 }
 
 /// How many resources an error lists.
 const LISTED: usize = 5;
 
-fn resources(application: &Value, given: &[String]) -> Result<Vec<Value>, Invalid> {
-    let known = application.items("/status/resources");
-    let known: Vec<&Value> = known.iter().filter(|resource| resource["hook"] != true).collect();
-    let mut selected: Vec<Value> = Vec::new();
+fn resources(
+    known: &[ResourceView],
+    given: &[String],
+) -> Result<Vec<SyncOperationResource>, Invalid> {
+    let known = known.iter().filter(|resource| !resource.hook).map(ResourceView::key);
+    let known: Vec<ResourceKey> = known.collect();
+    let mut selected: Vec<SyncOperationResource> = Vec::new();
     for text in given {
         let place = format!("--resource {text}");
         let Some(selector) = Selector::parse(text) else {
@@ -293,20 +291,13 @@ fn resources(application: &Value, given: &[String]) -> Result<Vec<Value>, Invali
                        apps:Deployment:web or :Service:shop/web";
             return Err(invalid(place, why));
         };
-        let found: Vec<&&Value> = known.iter().filter(|found| selector.selects(found)).collect();
-        if found.is_empty() {
+        let mut found = known.iter().filter(|found| selector.selects(found)).peekable();
+        if found.peek().is_none() {
             return Err(invalid(place, unknown_resource(text, &known)));
         }
-        for resource in found {
-            let part = |field: &str| resource.field(field).to_owned();
-            let one = SyncOperationResource {
-                group: part("group"),
-                kind: part("kind"),
-                name: part("name"),
-                namespace: part("namespace"),
-                ..SyncOperationResource::default()
-            };
-            let one = serde_json::to_value(one).unwrap_or_default();
+        for ResourceKey { group, kind, namespace, name } in found.cloned() {
+            let extra = Map::new();
+            let one = SyncOperationResource { group, kind, name, namespace, extra };
             if !selected.contains(&one) {
                 selected.push(one);
             }
@@ -315,23 +306,23 @@ fn resources(application: &Value, given: &[String]) -> Result<Vec<Value>, Invali
     Ok(selected)
 }
 
-fn unknown_resource(text: &str, known: &[&Value]) -> String {
+fn unknown_resource(text: &str, known: &[ResourceKey]) -> String {
     if known.is_empty() {
         return "the Application has no resources in its status yet; refresh it first".to_owned();
     }
     let wanted = text.to_lowercase();
     // The name counts twice, and the namespace may be left out.
-    let distance = |resource: &&&Value| {
-        let [group, kind, name] = ["group", "kind", "name"].map(|field| resource.field(field));
+    let distance = |resource: &ResourceKey| {
+        let ResourceKey { group, kind, name, .. } = resource;
         let short = format!("{group}:{kind}:{name}").to_lowercase();
         let whole = written(resource).to_lowercase();
         let last = wanted.rsplit([':', '/']).next().unwrap_or_default();
         let place = strsim::levenshtein(&whole, &wanted).min(strsim::levenshtein(&short, &wanted));
         place + strsim::levenshtein(&name.to_lowercase(), last)
     };
-    let mut near: Vec<&&Value> = known.iter().collect();
+    let mut near: Vec<&ResourceKey> = known.iter().collect();
     near.sort_by_cached_key(|resource| (distance(resource), written(resource)));
-    let named: Vec<String> = near.iter().take(LISTED).map(|resource| written(resource)).collect();
+    let named: Vec<String> = near.into_iter().take(LISTED).map(written).collect();
     let rest = match known.len().saturating_sub(LISTED) {
         0 => String::new(),
         rest => format!(" and {rest} more"),
@@ -341,16 +332,16 @@ fn unknown_resource(text: &str, known: &[&Value]) -> String {
 
 /// Whether an operation, or the state of one, was requested with this id.
 pub fn is_request(operation: &Value, id: &str) -> bool {
-    let items = operation["info"].as_array().into_iter().flatten();
-    let mut items = items.filter(|item| item.field("name") == REQUEST_INFO);
-    items.any(|item| item.field("value") == id)
+    let info = RequestView::of(operation).info;
+    info.iter().any(|item| item.name == REQUEST_INFO && item.value == id)
 }
 
 /// Whether the sync windows of its project allow a manual sync of an Application at `now`;
 /// `project` is the raw AppProject. Names of clusters are those that the Application uses.
 pub fn window(application: &Value, project: &Value, now: Timestamp) -> Evaluation {
-    let destination = &application["spec"]["destination"];
-    let (mut server, mut cluster) = (destination.field("server"), destination.field("name"));
+    let destination: ApplicationDestination =
+        read_leniently(&SpecView::of(application).destination);
+    let (mut server, mut cluster) = (destination.server.as_str(), destination.name.as_str());
     if server == IN_CLUSTER_SERVER {
         cluster = IN_CLUSTER_NAME;
     } else if server.is_empty() && cluster == IN_CLUSTER_NAME {
@@ -360,7 +351,7 @@ pub fn window(application: &Value, project: &Value, now: Timestamp) -> Evaluatio
         application: application.name(),
         server,
         cluster,
-        namespace: destination.field("namespace"),
+        namespace: &destination.namespace,
         manual: true,
         started_at: None,
     };

@@ -89,7 +89,7 @@ impl<'a> Observation<'a> {
         let (mut config, problems) =
             diff::Config::with_settings(application, self.compared, self.jq);
         config.schemas = Arc::clone(self.schemas);
-        diffs.follow(digest(&(rules(application), self.schemas.digest())));
+        diffs.follow(digest(&(rules(app), self.schemas.digest())));
         let comparison = compare(
             &Facts {
                 application,
@@ -157,11 +157,11 @@ impl<'a> Observation<'a> {
 }
 
 /// A digest of the rules of a comparison.
-fn rules(application: &Value) -> u64 {
-    let spec = &application["spec"];
+fn rules(app: &App) -> u64 {
+    let (application, spec) = (app.raw(), app.spec_view());
     digest(&json!([
-        spec["ignoreDifferences"],
-        spec["syncPolicy"]["syncOptions"],
+        spec.ignore_differences,
+        spec.sync_policy.sync_options,
         annotation(application, COMPARE_OPTIONS),
         annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER),
     ]))
@@ -169,11 +169,9 @@ fn rules(application: &Value) -> u64 {
 
 /// Whether `managedNamespaceMetadata` differs from what the last sync applied.
 fn namespace_metadata_changed(app: &App) -> bool {
-    let policy = &app.raw()["spec"]["syncPolicy"];
-    let wanted = &policy["managedNamespaceMetadata"];
-    let creates = policy["syncOptions"]
-        .as_array()
-        .is_some_and(|options| options.iter().any(|option| option == CREATE_NAMESPACE));
+    let policy = &app.spec_view().sync_policy;
+    let wanted = &policy.managed_namespace_metadata;
+    let creates = policy.sync_options.iter().any(|option| option == CREATE_NAMESPACE);
     let result = app.status.operation_state.sync_result.as_ref();
     let applied = result.map(|result| &result.managed_namespace_metadata);
     creates && applied.is_some_and(|applied| applied.as_ref().unwrap_or(&Value::Null) != wanted)

@@ -17,9 +17,9 @@ use super::operation::{self, Stage, stage};
 use super::pairs::DiffCache;
 use wavegate_api::annotations::{WAIT_FOR_HEALTH, annotation, deletion_approved};
 use wavegate_api::operation::{OperationPhase, OperationState};
-use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::sync_options::{APPLY_OUT_OF_SYNC_ONLY, RESPECT_IGNORE_DIFFERENCES};
 use wavegate_api::time::Time;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff;
 use wavegate_engine::health::Health;
 use wavegate_engine::sync::{
@@ -272,10 +272,9 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot
 /// Whether the operation skips objects that do not differ, so that it has to know which do as a
 /// comparison does (SE-318).
 pub fn skips_unchanged(app: &App) -> bool {
-    let spec = &app.raw()["spec"]["syncPolicy"]["syncOptions"];
-    let operation = app.status.operation_state.operation.raw();
-    let lists = [spec, &operation["sync"]["syncOptions"]];
-    let mut options = lists.into_iter().filter_map(Value::as_array).flatten();
+    let request = app.status.operation_state.operation.view().sync.as_ref();
+    let requested = request.into_iter().flat_map(|sync| &sync.sync_options);
+    let mut options = app.spec_view().sync_policy.sync_options.iter().chain(requested);
     options.any(|option| option == APPLY_OUT_OF_SYNC_ONLY)
 }
 
@@ -536,9 +535,7 @@ fn live(
     for resource in &compared.comparison.resources {
         let Some(object) = &resource.live else { continue };
         let hook = matches!(resource.class, Class::Hook(_));
-        let owned = object["metadata"]["ownerReferences"]
-            .as_array()
-            .is_some_and(|owners| !owners.is_empty());
+        let owned = object.owners().next().is_some();
         let named_by_hook = hook && resource.target.is_some();
         let is_itself = operation::is_itself(application, &resource.key, object);
         if (owned || !resource.self_referenced) && !named_by_hook {

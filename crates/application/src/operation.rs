@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::app::{App, Fields};
 use wavegate_api::app_status::RevisionHistory;
 use wavegate_api::operation::{
-    OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
-    SyncPhase,
+    OperationPhase, OperationState, RequestView, Requested, ResourceResult, ResultCode,
+    SyncOperationResult, SyncPhase,
 };
 use wavegate_api::resource_key::ResourceKey;
 pub use wavegate_api::sources::revisions as given;
@@ -73,9 +73,8 @@ pub fn id(application: &Value, started_at: Timestamp, revision: &str) -> String 
 
 /// UID of an Application. Without an API server it is identified by its name.
 pub fn uid(application: &Value) -> String {
-    let text = |field: &str| application["metadata"][field].as_str().unwrap_or_default();
-    match text("uid") {
-        "" => format!("{}_{}", text("namespace"), text("name")),
+    match application.uid() {
+        "" => format!("{}_{}", application.namespace(), application.name()),
         uid => uid.to_owned(),
     }
 }
@@ -90,11 +89,11 @@ pub fn is_itself(application: &Value, key: &ResourceKey, live: &Value) -> bool {
 
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.
 pub fn pin(app: &mut App, of: &[String]) {
-    let spec = &app.raw()["spec"];
+    let spec = app.spec();
     let (field, mut sources) =
         requested_sources(app).unwrap_or_else(|| (InEffect::of(spec).field, of_spec(spec)));
     let is_list = field == "sources" && !sources.is_empty();
-    let metadata = &spec["syncPolicy"]["managedNamespaceMetadata"];
+    let metadata = &app.spec_view().sync_policy.managed_namespace_metadata;
     let metadata = Some(metadata).filter(|metadata| metadata.is_object()).cloned();
     let result = app.status.operation_state.sync_result.get_or_insert_default();
     // `revision` is required in addition to `revisions`, and empty then (SE-052).
@@ -113,8 +112,8 @@ pub fn pin(app: &mut App, of: &[String]) {
 
 /// The raw sources of the request, with the field that holds them; `None` when it has none.
 fn requested_sources(app: &Fields) -> Option<(&'static str, Vec<Value>)> {
-    let sync = &app.status.operation_state.operation.raw()["sync"];
-    own_sources(sync["sources"].as_array().map(Vec::as_slice), Some(&sync["source"]))
+    let sync = app.status.operation_state.operation.view().sync.as_ref()?;
+    own_sources(sync.sources.as_array().map(Vec::as_slice), Some(&sync.source))
 }
 
 fn own_sources(list: Option<&[Value]>, one: Option<&Value>) -> Option<(&'static str, Vec<Value>)> {
@@ -128,14 +127,14 @@ fn own_sources(list: Option<&[Value]>, one: Option<&Value>) -> Option<(&'static 
 pub fn is_complete(app: &App) -> bool {
     let given = requested(&app.status.operation_state);
     let own = requested_sources(app);
-    let sources = own.map_or_else(|| of_spec(&app.raw()["spec"]), |(_, sources)| sources);
+    let sources = own.map_or_else(|| of_spec(app.spec()), |(_, sources)| sources);
     let commits = given.iter().all(|revision| revision.len() >= 40);
     !given.is_empty() && commits && given.len() == sources.len()
 }
 
 /// The revisions that are requested; empty for none.
 pub fn requested(state: &OperationState) -> Vec<String> {
-    given(&state.operation.raw()["sync"])
+    state.operation.view().revisions()
 }
 
 /// The pinned revisions; empty if there are none yet.
@@ -149,7 +148,7 @@ pub fn sources(app: &App) -> Vec<Value> {
     let result = app.status.operation_state.sync_result.as_ref();
     let pinned = result.and_then(|own| own_sources(Some(&own.sources), own.source.as_ref()));
     let own = pinned.or_else(|| requested_sources(app));
-    own.map_or_else(|| of_spec(&app.raw()["spec"]), |(_, sources)| sources)
+    own.map_or_else(|| of_spec(app.spec()), |(_, sources)| sources)
 }
 
 /// The raw sources of a spec.
@@ -232,7 +231,8 @@ impl StoredProgress {
 
     /// Adds it to the stored version of the Application, where it is missing.
     pub fn restore(&self, application: &mut Value) {
-        let before: OperationState = read_leniently(&application["status"]["operationState"]);
+        let Some(stored) = application.pointer_mut("/status/operationState") else { return };
+        let before: OperationState = read_leniently(stored);
         let mut state = before.clone();
         let is_same = (&state.started_at, state.retry_count) == (&self.of.0, self.of.1);
         if !is_same || !state.phase.is_running() {
@@ -254,7 +254,6 @@ impl StoredProgress {
             }
             row.since = row.since.or(since);
         }
-        let stored = &mut application["status"]["operationState"];
         apply_change(stored, &json!(before), &json!(state));
     }
 }
@@ -301,13 +300,16 @@ fn goes_back(app: &App) -> bool {
     if is_automated(&status.operation_state.operation) {
         return false;
     }
-    let sync = &status.operation_state.operation.raw()["sync"];
-    let in_effect = InEffect::of(&app.raw()["spec"]);
+    let request = status.operation_state.operation.view();
+    let Some(sync) = &request.sync else { return false };
+    let in_effect = InEffect::of(app.spec());
     let (field, sources) = (in_effect.field, in_effect.value());
-    let differs = |name: &str| !sync[name].is_null() && (name != field || sync[name] != sources);
-    let named = given(sync);
+    let differs = |name: &str, own: &Value| !own.is_null() && (name != field || *own != sources);
+    let named = request.revisions();
     let deployed = status.history.iter().any(|entry| entry.revisions() == named);
-    differs("source") || differs("sources") || (deployed && named != status.sync.revisions())
+    differs("source", &sync.source)
+        || differs("sources", &sync.sources)
+        || (deployed && named != status.sync.revisions())
 }
 
 /// Removes the revisions from the request: from the state, which is used, and
@@ -344,7 +346,7 @@ fn drop_announced(state: &mut OperationState) {
 /// Ends the operation (SE-372): sets phase, time and history, and removes the
 /// request, unless it was replaced by another one in the meantime.
 pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, now: Timestamp) {
-    let limit = app.raw()["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY_LIMIT);
+    let limit = app.spec_view().revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let state = &mut app.status.operation_state;
     let finished = stored(now).max(started(state).map_or(stored(now), stored));
     state.phase = phase;
@@ -368,9 +370,8 @@ pub fn started(state: &OperationState) -> Option<Timestamp> {
 /// Whether an operation syncs the whole Application: not a dry run, and not only some
 /// resources. If it succeeds, it is added to the history (SE-385).
 pub fn is_full(request: &Value) -> bool {
-    let sync = &request["sync"];
-    let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
-    sync["dryRun"] != true && !partial
+    let sync = RequestView::of(request).sync;
+    sync.is_none_or(|sync| !sync.dry_run && sync.resources.is_empty())
 }
 
 /// Adds a successful operation to the history (SE-385).
@@ -413,7 +414,7 @@ pub fn request(
     inherited: &[String],
 ) -> Result<sync::ResolvedOperation, String> {
     let none = || "Invalid operation request: no operation specified".to_owned();
-    if !operation.raw()["sync"].is_object() {
+    if operation.view().sync.is_none() {
         return Err(none());
     }
     let wanted = operation.sync();

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use wavegate_api::annotations::TRACKING_ID;
 use wavegate_api::hooks::role;
-use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::tracking::{Tracking, instance_of};
 use wavegate_api::tracking::{TrackingId, TrackingMethod, from_instance_name, instance_label};
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::sync::{OPERATION_ANNOTATION, is_stamp_of};
 
 /// The Application for which objects are deleted and replaced.
@@ -75,19 +75,18 @@ impl Owner<'_> {
     /// Whether an object without the current tracking was created for this
     /// Application: it has our stamp, or is tracked by the other method.
     fn is_former(&self, live: &Value) -> bool {
-        let own = &live["metadata"];
-        let stamp = own["annotations"][OPERATION_ANNOTATION].as_str();
+        let stamp = live.annotation(OPERATION_ANNOTATION);
         if stamp.is_some_and(|stamp| is_stamp_of(stamp, self.uid)) {
             return true;
         }
         let instance = self.tracking.instance.as_str();
         match self.tracking.method {
             TrackingMethod::Label | TrackingMethod::Run => {
-                let id = own["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
+                let id = live.annotation(TRACKING_ID).and_then(TrackingId::parse);
                 id.is_some_and(|id| id.instance == instance)
             }
             TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
-                let label = own["labels"][self.tracking.label.as_str()].as_str();
+                let label = live.label(&self.tracking.label);
                 label.is_some() && label == instance_label(instance).as_deref()
             }
         }

@@ -19,8 +19,9 @@ use super::warnings::warnings;
 use wavegate_api::annotations::TRACKING_ID;
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::conditions::application as types;
-use wavegate_api::resource_key::{ResourceKey, split_api_version};
+use wavegate_api::raw::object_at;
 use wavegate_api::tracking::{Tracking, from_instance_name, instance_of};
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::{self, SyncStatus};
 use wavegate_engine::health::{self, Health};
 use wavegate_engine::sync::{Class, classify};
@@ -157,8 +158,8 @@ impl Differences {
 
 /// The digest of what a difference depends on besides the rules; `None` when it is not known.
 fn version(target: &Target, live: &Value, predicted: Option<u64>) -> Option<u64> {
-    let text = |field: &str| live["metadata"][field].as_str().filter(|text| !text.is_empty());
-    Some(digest(&(text("uid")?, text("resourceVersion")?, target.digest, predicted)))
+    let version = Some(live.resource_version()).filter(|version| !version.is_empty())?;
+    Some(digest(&(uid(live)?, version, target.digest, predicted)))
 }
 
 /// Compares one Application with its cluster.
@@ -263,7 +264,7 @@ fn is_made(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
 }
 
 pub(super) fn has_owner(live: &Value) -> bool {
-    live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+    live.owners().next().is_some()
 }
 
 pub(super) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
@@ -314,7 +315,6 @@ fn pair(
         (None, Some(live), _) => managed_namespace && lacks_metadata(facts, live),
         _ => false,
     };
-    let api_version = object.or(live).map_or("", |o| o["apiVersion"].as_str().unwrap_or_default());
     let self_referenced = match (target, live) {
         (Some(_), Some(live)) => {
             !facts.tracking.owns(live) || facts.tracking.is_self_referenced(live, key)
@@ -323,7 +323,7 @@ fn pair(
         (_, None) => true,
     };
     ComparedResource {
-        version: split_api_version(api_version).1.to_owned(),
+        version: object.or(live).map_or("", |object| object.version()).to_owned(),
         permitted: object.or(live).is_some_and(|object| is_kind_permitted(facts, key, object)),
         managed_namespace,
         health: live.and_then(|live| facts.checks.of(live)),
@@ -344,10 +344,8 @@ fn lacks_metadata(facts: &Facts<'_>, live: &Value) -> bool {
     let Some(wanted) = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref()) else {
         return false;
     };
-    let all = [("labels", &wanted.labels), ("annotations", &wanted.annotations)];
-    all.into_iter().any(|(field, wanted)| {
-        wanted.iter().any(|(key, value)| live["metadata"][field][key] != value.as_str())
-    })
+    wanted.labels.iter().any(|(key, value)| live.label(key) != Some(value))
+        || wanted.annotations.iter().any(|(key, value)| live.annotation(key) != Some(value))
 }
 
 fn is_namespace(key: &ResourceKey, name: &str) -> bool {
@@ -388,19 +386,18 @@ pub fn compare_objects(
 /// The live object as if it were tracked by annotation, if it still has the
 /// label of the former method (SE-118).
 fn migrated(tracking: &Tracking, target: &Value, live: &Value) -> Option<Value> {
-    let label = |object: &'_ Value| object["metadata"]["labels"].get(&tracking.label).cloned();
-    let annotated = live["metadata"]["annotations"].get(TRACKING_ID).is_some();
-    if tracking.method.is_by_label() || annotated {
+    let is_annotated = live.annotations().is_some_and(|own| own.contains_key(TRACKING_ID));
+    if tracking.method.is_by_label() || is_annotated {
         return None;
     }
-    label(live).filter(|own| *own == tracking.instance)?;
-    let id = target["metadata"]["annotations"].get(TRACKING_ID)?.clone();
+    live.label(&tracking.label).filter(|own| *own == tracking.instance)?;
+    let id = target.annotations()?.get(TRACKING_ID)?.clone();
+    let is_labelled = target.labels().is_some_and(|own| own.contains_key(&tracking.label));
     let mut live = live.clone();
-    live["metadata"]["annotations"][TRACKING_ID] = id;
-    if label(target).is_none()
-        && let Some(labels) = live["metadata"]["labels"].as_object_mut()
-    {
-        labels.remove(&tracking.label);
+    let metadata = live.get_mut("metadata")?.as_object_mut()?;
+    object_at(metadata, "annotations")?.insert(TRACKING_ID.to_owned(), id);
+    if !is_labelled {
+        object_at(metadata, "labels")?.remove(&tracking.label);
     }
     Some(live)
 }
@@ -419,7 +416,7 @@ fn display(instance: &str, control_plane_namespace: &str) -> String {
 }
 
 fn uid(object: &Value) -> Option<&str> {
-    object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
+    Some(object.uid()).filter(|uid| !uid.is_empty())
 }
 
 fn health_error(facts: &Facts<'_>, resources: &[ComparedResource]) -> Option<Condition> {

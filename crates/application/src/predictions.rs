@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::memory::digest;
 use super::observation::Observation;
 use super::predicted::{Predicted, Prediction};
-use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::{self, ServerSide};
 use wavegate_engine::sync::Class;
 
@@ -24,15 +24,15 @@ pub struct DryRun {
     pub key: ResourceKey,
     /// What is applied. It may have values of a Secret.
     pub target: Arc<Value>,
-    uid: Value,
-    version: Value,
+    uid: String,
+    version: String,
     digest: u64,
     how: ServerSide,
 }
 
 impl DryRun {
     /// What an answer for a version of the live object holds for.
-    fn of(&self, version: &Value) -> u64 {
+    fn of(&self, version: &str) -> u64 {
         digest(&(&self.uid, version, self.digest, self.how))
     }
 }
@@ -77,7 +77,7 @@ impl Predictions {
             if permits.denial(key, object).is_some() {
                 continue;
             }
-            let [uid, version] = ["uid", "resourceVersion"].map(|of| live["metadata"][of].clone());
+            let [uid, version] = [live.uid(), live.resource_version()].map(str::to_owned);
             let (key, digest) = (key.clone(), target.digest);
             let target = match diff::as_stored(object) {
                 Cow::Borrowed(_) => Arc::clone(object),
@@ -96,8 +96,8 @@ impl Predictions {
     /// Keeps the answer to a dry run. The live object may have changed since it was observed: the
     /// answer holds for the version that it has.
     pub fn keep(&mut self, run: DryRun, answer: &Value) {
-        let found = &answer["metadata"]["resourceVersion"];
-        let of = run.of(if found.is_null() { &run.version } else { found });
+        let found = answer.resource_version();
+        let of = run.of(if found.is_empty() { &run.version } else { found });
         let answer = answer.to_string().into_bytes().into();
         self.0.insert(run.key, Kept { of, answer });
     }

@@ -9,8 +9,7 @@ use super::condition::Condition;
 use wavegate_api::app_project::{ProjectDestination, ResourcePattern};
 use wavegate_api::glob::{self, Glob, NamePattern};
 use wavegate_api::repository::RepositoryUrl;
-use wavegate_api::resource_key::ResourceKey;
-use wavegate_api::{AppProjectSpec, ApplicationSpec};
+use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw, ResourceKey};
 use wavegate_engine::sync::Denial;
 
 /// A pattern of a list, and whether it denies.
@@ -250,7 +249,7 @@ impl<'a> Name<'a> {
     pub fn of(key: &'a ResourceKey, object: &'a Value) -> Self {
         match key.name.as_str() {
             "" => {
-                let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default();
+                let prefix = object.generate_name();
                 // A longer one may be truncated when the name is generated.
                 let cut = prefix.char_indices().nth(KEPT_PREFIX).map_or(prefix.len(), |(at, _)| at);
                 Self::Begins(&prefix[..cut])

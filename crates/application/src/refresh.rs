@@ -20,7 +20,7 @@ pub fn asked_for(app: &App) -> Option<Request> {
         return Some(Request { level: Level::Newest, hard: kind == Refresh::Hard });
     }
     let compared = app.status.sync.compared_to.as_ref().unwrap_or(&Value::Null);
-    let wanted = compared_to(&app.raw()["spec"]);
+    let wanted = compared_to(app.spec());
     let differs = |field: &str| {
         let absent = |value: &Value| {
             value.is_null()
@@ -88,7 +88,7 @@ pub enum Due {
 impl Memory {
     /// Decides whether to compare, and remembers a request that is not met yet.
     pub fn due(&mut self, app: &App, occasion: &Occasion, now: Timestamp) -> Due {
-        let spec = digest(&app.raw()["spec"]);
+        let spec = digest(app.spec());
         let reason = self.reason(app, spec, occasion, now);
         self.last_spec = Some(spec);
         let Some(reason) = reason else {

@@ -42,18 +42,23 @@ impl Request {
     }
 }
 
+/// The fields of an Application whose changes count.
+const COUNTED: [&str; 9] = [
+    "/spec",
+    "/operation",
+    "/status/operationState/phase",
+    "/status/sync",
+    "/metadata/annotations",
+    "/metadata/labels",
+    "/metadata/finalizers",
+    "/metadata/deletionTimestamp",
+    "/metadata/uid",
+];
+
 /// Whether a change of an Application needs a reconcile: a status change by another client counts only for
 /// its operation.
 pub fn counts(old: &Value, new: &Value) -> bool {
-    let metadata = |object: &Value| {
-        let own = &object["metadata"];
-        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
-            .map(|field| own[field].clone())
-    };
-    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
-    old["spec"] != new["spec"]
-        || old["operation"] != new["operation"]
-        || state(old) != state(new)
-        || metadata(old) != metadata(new)
-        || old["status"]["sync"] != new["status"]["sync"]
+    let [old, new] = [old, new]
+        .map(|object| COUNTED.map(|field| object.pointer(field).filter(|value| !value.is_null())));
+    old != new
 }

@@ -27,8 +27,8 @@ const RESOURCES: usize = 768 << 10;
 pub fn fit(application: &mut Value) -> bool {
     let surplus = |application: &Value| {
         // `managedFields` repeats the keys of its maps; lists have none.
-        let progress = size(&application["status"]["operationState"]["progress"]);
-        (size(application) + progress).saturating_sub(MOST)
+        let progress = application.pointer("/status/operationState/progress");
+        (size(application) + progress.map_or(0, size)).saturating_sub(MOST)
     };
     if surplus(application) == 0 {
         return false;

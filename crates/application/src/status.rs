@@ -42,13 +42,12 @@ pub struct About<'a> {
 
 /// Writes a comparison to an Application.
 pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about: &About<'_>) {
-    let spec = &app.raw()["spec"];
-    let many = InEffect::of(spec).is_list();
-    let options = spec["syncPolicy"]["syncOptions"].as_array().into_iter().flatten();
-    let options = SyncOptions::from_list(options.filter_map(Value::as_str));
+    let many = InEffect::of(app.spec()).is_list();
+    let options = app.spec_view().sync_policy.sync_options.iter();
+    let options = SyncOptions::from_list(options.map(String::as_str));
     let summary = with_below(&comparison.summary, about.below);
     let summary = with_links_of(app.raw(), &summary);
-    let compared_to = compared_to(spec);
+    let compared_to = compared_to(app.spec());
     let status = &mut app.status;
 
     let (revision, revisions) = by_field(many, about.revisions);
@@ -100,7 +99,7 @@ pub fn write_failure(
     reconciled: bool,
     now: Timestamp,
 ) {
-    let compared_to = compared_to(&app.raw()["spec"]);
+    let compared_to = compared_to(app.spec());
     let status = &mut app.status;
     status.sync.status = SyncStatusCode::Unknown;
     status.sync.compared_to = Some(compared_to);

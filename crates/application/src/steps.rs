@@ -33,7 +33,9 @@ pub fn is_left_alone(
     is_skipped_by: impl FnOnce(&ApplicationDestination) -> bool,
 ) -> bool {
     is_skipped(application)
-        || api::read(&application["spec"]["destination"]).is_ok_and(|to| is_skipped_by(&to))
+        || application
+            .pointer("/spec/destination")
+            .is_some_and(|to| api::read(to).is_ok_and(|to| is_skipped_by(&to)))
 }
 
 /// Writes the normal spec (SE-030), which a deletion does not require.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::compared::ComparedResource;
-use wavegate_api::GROUP;
 use wavegate_api::app_status::ApplicationSummary;
+use wavegate_api::{GROUP, read_leniently};
 use wavegate_engine::external_urls;
 
 /// That of all resources: of live objects, and images also of what is not in the cluster yet.
@@ -45,18 +46,33 @@ pub(super) fn with_links_of(
     ApplicationSummary { external_urls: urls.into_iter().collect(), ..summary.clone() }
 }
 
+/// What a spec of Pods says about images.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodImages {
+    /// `None` for a spec of something else.
+    containers: Option<Vec<ContainerImage>>,
+    init_containers: Vec<ContainerImage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerImage {
+    image: Option<String>,
+}
+
 /// Images of pods and pod templates, of the live objects if they exist.
 fn images(resources: &[ComparedResource]) -> Vec<String> {
     let paths = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
     let mut images = BTreeSet::new();
     for resource in resources.iter().filter(|resource| !resource.is_hook()) {
         let Some(object) = resource.live.as_ref().or(resource.target.as_ref()) else { continue };
-        let of_pods =
-            |path: &&str| Some(object.pointer(path)?).filter(|one| one["containers"].is_array());
-        let Some(spec) = paths.iter().find_map(of_pods) else { continue };
-        let containers = ["containers", "initContainers"].map(|field| spec[field].as_array());
-        let containers = containers.into_iter().flatten().flatten();
-        images.extend(containers.filter_map(|c| c["image"].as_str()).map(str::to_owned));
+        let of_pods = |path: &&str| {
+            let spec = read_leniently::<PodImages>(object.pointer(path)?);
+            Some((spec.containers?, spec.init_containers))
+        };
+        let Some((containers, init_containers)) = paths.iter().find_map(of_pods) else { continue };
+        images.extend(containers.into_iter().chain(init_containers).filter_map(|c| c.image));
     }
     images.into_iter().collect()
 }

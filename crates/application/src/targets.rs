@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::condition::Condition;
@@ -13,8 +14,8 @@ use wavegate_api::conditions::application as types;
 use wavegate_api::kind::KindRef;
 use wavegate_api::raw::object_at;
 use wavegate_api::resource_filter::KindFilter;
-use wavegate_api::resource_key::{ResourceKey, split_api_version};
 use wavegate_api::tracking::{Tracking, TrackingId, TrackingMethod, instance_label};
+use wavegate_api::{Raw, ResourceKey, read_leniently};
 use wavegate_engine::sync::{Class, classify};
 
 /// The scope of a kind.
@@ -78,7 +79,7 @@ pub fn place(
             ));
             continue;
         }
-        let (_, version) = split_api_version(manifest["apiVersion"].as_str().unwrap_or_default());
+        let version = manifest.version();
         let scope = match scope(&key.group, version, &key.kind) {
             Scope::Unknown => {
                 let own = defined.get(&(key.group.clone(), key.kind.clone()));
@@ -153,22 +154,31 @@ impl Placed {
 
 /// Scopes of the kinds that the manifests themselves define.
 fn defined_scopes(manifests: &[Value]) -> BTreeMap<(String, String), Scope> {
-    let defined = manifests.iter().filter(|manifest| is_crd(manifest)).filter_map(|crd| {
-        let group = crd["spec"]["group"].as_str()?.to_owned();
-        let kind = crd["spec"]["names"]["kind"].as_str()?.to_owned();
-        let scope = match crd["spec"]["scope"].as_str()? {
+    let crds = manifests.iter().filter(|manifest| KindRef::of(manifest).is_crd());
+    let defined = crds.filter_map(|crd| {
+        let DefinitionView { group, names, scope } = read_leniently(crd.spec());
+        let scope = match scope?.as_str() {
             "Cluster" => Scope::Cluster,
             _ => Scope::Namespaced,
         };
-        Some(((group, kind), scope))
+        Some(((group?, names.kind?), scope))
     });
     defined.collect()
 }
 
-fn is_crd(object: &Value) -> bool {
-    let api_version = object["apiVersion"].as_str().unwrap_or_default();
-    object["kind"] == "CustomResourceDefinition"
-        && split_api_version(api_version).0 == "apiextensions.k8s.io"
+/// What the spec of a CustomResourceDefinition says about its kind.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DefinitionView {
+    group: Option<String>,
+    names: DefinitionNames,
+    scope: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DefinitionNames {
+    kind: Option<String>,
 }
 
 /// The manifest with its namespace and tracking (SE-105, SE-111).
@@ -178,7 +188,7 @@ fn tracked(
     destination_namespace: &str,
     tracking: &Tracking,
 ) -> Value {
-    let definition = is_crd(&object);
+    let definition = KindRef::of(&object).is_crd();
     let fields = object.as_object_mut();
     let Some(metadata) = fields.and_then(|fields| object_at(fields, "metadata")) else {
         return object;

@@ -16,7 +16,7 @@ use wavegate_api::annotations::{
 use wavegate_api::conditions::application as types;
 use wavegate_api::glob;
 use wavegate_api::kind::KindRef;
-use wavegate_api::{AppProjectSpec, GROUP};
+use wavegate_api::{AppProjectSpec, ApplicationSpec, GROUP, Raw};
 
 /// What a raw project demands of the commits that generators read.
 ///
@@ -24,8 +24,8 @@ use wavegate_api::{AppProjectSpec, GROUP};
 ///
 /// Why its repositories must not be read: one that cannot be read might demand anything.
 pub fn demands(project: &Value) -> Result<Demands, String> {
-    let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    let spec = wavegate_api::read::<AppProjectSpec>(&project["spec"])
+    let name = project.name();
+    let spec = wavegate_api::read::<AppProjectSpec>(project.spec())
         .map_err(|error| format!("AppProject {name} cannot be read: spec.{error}"))?;
     let demands = Demands::of(&spec).map_err(|why| format!("AppProject {name}: {why}"))?;
     match Lost::of(project).filter(Lost::is_about_commits) {
@@ -36,8 +36,7 @@ pub fn demands(project: &Value) -> Result<Demands, String> {
 
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
 pub fn refusal(project: &Value) -> Option<String> {
-    let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    let lost = || Some(Lost::of(project)?.message(name));
+    let lost = || Some(Lost::of(project)?.message(project.name()));
     demands(project).err().or_else(lost)
 }
 
@@ -90,6 +89,7 @@ pub fn without_effect(settings: &[KindSetting], targets: &[Target]) -> Option<Co
 /// effect; the objects come with their names.
 pub(super) fn unused<'a>(
     application: &Value,
+    spec: &ApplicationSpec,
     objects: impl IntoIterator<Item = (String, &'a Value)>,
 ) -> Vec<String> {
     let mut messages = Vec::new();
@@ -101,19 +101,20 @@ pub(super) fn unused<'a>(
     }
     let of_namespace = "grants nothing here: the operator of Argo CD makes roles from it, and what may be managed \
          follows from the credentials of the cluster";
-    let added = &application["spec"]["syncPolicy"]["managedNamespaceMetadata"]["labels"];
-    if !added[MANAGED_BY].is_null() {
+    let policy = spec.sync_policy.as_ref();
+    let added = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
+    if added.is_some_and(|added| added.labels.contains_key(MANAGED_BY)) {
         messages.push(format!(
             "spec.syncPolicy.managedNamespaceMetadata: label {MANAGED_BY} {of_namespace}"
         ));
     }
     for (name, object) in objects {
-        let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
-        if is_namespace && !object["metadata"]["labels"][MANAGED_BY].is_null() {
+        let kind = KindRef::of(object);
+        let is_namespace = kind == KindRef { group: "", version: "v1", kind: "Namespace" };
+        if is_namespace && object.label(MANAGED_BY).is_some() {
             messages.push(format!("{name}: label {MANAGED_BY} {of_namespace}"));
         }
         // One that an Application manages, and compares its own resources with its options.
-        let kind = KindRef::of(object);
         let is_application = kind.group == GROUP && kind.kind == "Application";
         let found = problems_of_comparison(object, is_application);
         messages.extend(found.map(|problem| format!("{name}: {problem}")));
@@ -170,7 +171,7 @@ mod tests {
             (&application("ServerSideDiff=yes"), resource(""), vec![""]),
             (&application("ServerSideDiff=false"), resource(""), vec![]),
         ] {
-            let found = unused(own, [("x".to_owned(), &child)]);
+            let found = unused(own, &ApplicationSpec::default(), [("x".to_owned(), &child)]);
             assert_eq!(found.len(), expected.len(), "{own} {child}: {found:?}");
             for (found, name) in found.iter().zip(expected) {
                 let start = format!("{name}annotation {COMPARE_OPTIONS}: ");

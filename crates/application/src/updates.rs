@@ -47,9 +47,8 @@ impl Updates {
             metadata.retain(|field, _| !VERSIONS.contains(&field.as_str()));
         }
         let health = self.checks.of(object).map(|health| (health.status.as_str(), health.message));
-        let metadata = &object["metadata"];
         let kept = ["uid", "deletionTimestamp", "finalizers", "ownerReferences"];
-        let kept = kept.map(|field| &metadata[field]);
+        let kept = kept.map(|field| object.get("metadata")?.get(field));
         Some(digest(&(rest, health, kept, instance)))
     }
 }

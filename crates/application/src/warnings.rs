@@ -9,7 +9,7 @@ use super::unsupported;
 use wavegate_api::annotations::{HOOK, annotation};
 use wavegate_api::conditions::application as types;
 use wavegate_api::hooks::{WithoutEffect, without_effect};
-use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::sync_options;
 use wavegate_engine::sync::{Class, is_unknown_option, problem_of_application};
 
@@ -43,7 +43,7 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
         }));
     }
     let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
-    messages.extend(unsupported::unused(facts.application, objects));
+    messages.extend(unsupported::unused(facts.application, facts.spec, objects));
     let orphans = resources
         .iter()
         .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));
@@ -66,7 +66,7 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
 /// Whether a hook was created from a target without a name.
 fn is_generated(facts: &Facts<'_>, key: &ResourceKey) -> bool {
     facts.targets.iter().any(|target| {
-        let prefix = target.object["metadata"]["generateName"].as_str().unwrap_or_default();
+        let prefix = target.object.generate_name();
         let ResourceKey { group, kind, namespace, name } = &target.key;
         name.is_empty()
             && (group, kind, namespace) == (&key.group, &key.kind, &key.namespace)

@@ -18,8 +18,12 @@ use serde_json::Value;
 
 pub use self::attempt::Attempt;
 pub use self::kept::WAITS_FOR_CONFIRMATION;
+use wavegate_api::app_view::{
+    ApplicationView, HealthView, ResourceView, ResultView, SpecView, StatusView,
+};
 use wavegate_api::conditions::application as condition;
-use wavegate_api::{HealthStatus, OperationPhase, Raw, ResourceKey};
+use wavegate_api::time::of_field;
+use wavegate_api::{HealthStatus, OperationPhase, ResourceKey};
 
 /// What an Application waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,17 +62,18 @@ pub struct BlockingResource {
 }
 
 impl BlockingResource {
-    fn of(resource: &Value, status: &str, message: &str) -> Self {
-        let text = |field| resource.field(field).to_owned();
-        Self {
-            group: text("group"),
-            kind: text("kind"),
-            namespace: text("namespace"),
-            name: text("name"),
-            hook: text("hookType"),
-            status: status.to_owned(),
-            message: message.to_owned(),
-        }
+    fn of(key: ResourceKey, hook: &str, status: &str, message: &str) -> Self {
+        let ResourceKey { group, kind, namespace, name } = key;
+        let [hook, status, message] = [hook, status, message].map(str::to_owned);
+        Self { group, kind, namespace, name, hook, status, message }
+    }
+
+    fn of_resource(resource: &ResourceView, status: &str, message: &str) -> Self {
+        Self::of(resource.key(), "", status, message)
+    }
+
+    fn of_result(result: &ResultView, status: &str, message: &str) -> Self {
+        Self::of(result.key(), &result.hook_type, status, message)
     }
 
     /// The key of the resource.
@@ -150,18 +155,18 @@ impl fmt::Display for BlockingResource {
 /// an error condition, or the message of the Application's health. Of an operation that
 /// is retried, it names the attempt, and when it begins.
 pub fn of(application: &Value) -> Blocking {
-    let status = &application["status"];
-    let operation = &status["operationState"];
-    let phase = OperationPhase::from_word(operation.field("phase"));
-    let of_operation = of_results(operation, status, phase);
+    let status = &ApplicationView::of(application).status;
+    let operation = &status.operation_state;
+    let phase = OperationPhase::from_word(&operation.phase);
+    let of_operation = of_results(status, phase);
     let is_result = of_operation.is_some();
-    let found = of_operation.or_else(|| of_resources(application));
+    let found = of_operation.or_else(|| of_resources(application, status));
     let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
-    let message = operation.field("message");
+    let message = operation.message.as_str();
     let result = resource.as_ref().filter(|_| is_result);
     // One that is being terminated is not attempted again.
     let is_retried = phase == OperationPhase::Running;
-    let attempt = is_retried.then(|| Attempt::read(operation)).flatten();
+    let attempt = is_retried.then(|| Attempt::of(operation)).flatten();
     let reason = if phase.has_failed() {
         match (result, message) {
             // Nothing is wrong with what it waited for.
@@ -191,7 +196,7 @@ pub fn of(application: &Value) -> Blocking {
         of_state(status, resource.as_ref())
     };
     let until = attempt.and_then(|attempt| attempt.at);
-    let needs_confirmation = phase.is_running() && kept::is_unconfirmed(status);
+    let needs_confirmation = phase.is_running() && message.starts_with(WAITS_FOR_CONFIRMATION);
     Blocking { resource, reason, since, until, needs_confirmation }
 }
 
@@ -208,19 +213,18 @@ pub fn cause_of_failure(reason: &str) -> &str {
 const FAILED: &str = "its sync failed";
 
 /// The reason outside of an operation.
-fn of_state(status: &Value, resource: Option<&BlockingResource>) -> String {
-    let is_error = |found: &&Value| condition::is_error(found.field("type"));
-    let error = status.items("/conditions").iter().find(is_error);
+fn of_state(status: &StatusView, resource: Option<&BlockingResource>) -> String {
+    let error = status.conditions.iter().find(|found| condition::is_error(&found.type_));
     // Without a comparison, the states of resources are those of an earlier one.
-    let is_compared = status.text("/sync/status") != "Unknown";
+    let is_compared = status.sync.status != "Unknown";
     match (resource, error) {
         // That it is OutOfSync may be a consequence of the error.
         (Some(resource), None) => resource.to_string(),
         (Some(resource), Some(_)) if is_compared && !resource.is_out_of_sync() => {
             resource.to_string()
         }
-        (_, Some(error)) => error.field("message").to_owned(),
-        (None, None) => status.text("/health/message").to_owned(),
+        (_, Some(error)) => error.message.clone(),
+        (None, None) => status.health.message.clone(),
     }
 }
 
@@ -230,22 +234,25 @@ type Found = (BlockingResource, Option<Timestamp>);
 
 /// The failed result of the operation, else what it waits for: a running hook
 /// before other resources. The results of a successful operation are ignored.
-fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Option<Found> {
+fn of_results(status: &StatusView, phase: OperationPhase) -> Option<Found> {
     if phase == OperationPhase::Succeeded {
         return None;
     }
-    let results = operation.items("/syncResult/resources");
-    let since = |result: &Value| result.time("/since").or_else(|| operation.time("/startedAt"));
-    let failed = results.iter().find_map(|result| {
-        let states = [result.field("status"), result.field("hookPhase")];
-        let state = states.into_iter().find(|state| is_failure(state))?;
-        let found = match live_health(status, result).filter(|_| state == "Failed") {
-            Some(health) => {
-                BlockingResource::of(result, health.field("status"), health.field("message"))
-            }
-            None => BlockingResource::of(result, state, result.field("message")),
+    let operation = &status.operation_state;
+    let results = &operation.sync_result.resources;
+    let found = |result: &ResultView, health: Option<&HealthView>, state: &str| {
+        let (state, message) = match health {
+            Some(health) => (health.status.as_str(), &health.message),
+            None => (state, &result.message),
         };
-        Some((found, since(result)))
+        let since = of_field(&result.since).or_else(|| operation.started());
+        (BlockingResource::of_result(result, state, message), since)
+    };
+    let failed = results.iter().find_map(|result| {
+        let states = [&result.status, &result.hook_phase];
+        let state = states.into_iter().find(|state| is_failure(state))?;
+        let health = live_health(status, result).filter(|_| state == "Failed");
+        Some(found(result, health, state))
     });
     if failed.is_some() || !phase.is_running() {
         return failed;
@@ -253,49 +260,46 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     if let Some(resource) = unconfirmed(status) {
         return Some((resource, None));
     }
-    let mut running = results.iter().filter(|result| {
-        OperationPhase::from_word(result.field("hookPhase")) == OperationPhase::Running
-    });
-    let is_hook = |result: &&Value| !result.field("hookType").is_empty();
-    let result = running.clone().find(is_hook).or_else(|| running.next())?;
-    let found = match live_health(status, result) {
-        Some(health) => {
-            BlockingResource::of(result, health.field("status"), health.field("message"))
-        }
-        None => BlockingResource::of(result, "Running", result.field("message")),
+    let is_running = |result: &&ResultView| {
+        OperationPhase::from_word(&result.hook_phase) == OperationPhase::Running
     };
-    Some((found, since(result)))
+    let mut running = results.iter().filter(is_running);
+    let hook = running.clone().find(|result| !result.hook_type.is_empty());
+    let result = hook.or_else(|| running.next())?;
+    Some(found(result, live_health(status, result), "Running"))
 }
 
 /// The health of a resource of the operation, if it is not Healthy.
-fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
-    let same = |resource: &&Value| kept::same_resource(resource, result);
-    let health = &status.items("/resources").iter().find(same)?["health"];
-    (rank_of(status.items("/resources").iter().find(same)?) > 0).then_some(health)
+fn live_health<'a>(status: &'a StatusView, result: &ResultView) -> Option<&'a HealthView> {
+    let key = result.key();
+    let resource = status.resources.iter().find(|resource| resource.key() == key)?;
+    resource.health.as_ref().filter(|_| rank_of(resource) > 0)
 }
 
 /// The resource with the worst health, else one that is not synced, rather one that a
 /// sync would change than one that nothing prunes; the first one listed in case of a tie.
-fn of_resources(application: &Value) -> Option<Found> {
-    let status = &application["status"];
-    let resources = status.items("/resources");
-    let rank_of = |resource: &&Value| rank_of(resource);
+fn of_resources(application: &Value, status: &StatusView) -> Option<Found> {
+    let resources = &status.resources;
     // `min_by_key` returns the first minimum.
     let worst = resources.iter().filter(|one| rank_of(one) > 0 && counts(status, one));
     if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
-        let health = &worst["health"];
-        let since = health.time("/lastTransitionTime");
-        let since = since.or_else(|| status.time("/health/lastTransitionTime"));
-        let (state, message) = (health.field("status"), health.field("message"));
-        return Some((BlockingResource::of(worst, state, message), since));
+        let health = worst.health.as_ref()?;
+        let since = of_field(&health.last_transition_time);
+        let since = since.or_else(|| of_field(&status.health.last_transition_time));
+        let found = BlockingResource::of_resource(worst, &health.status, &health.message);
+        return Some((found, since));
     }
-    let mut out = resources.iter().filter(|resource| resource.field("status") == OUT_OF_SYNC);
-    let kept = |resource: &&Value| kept::why(application, resource);
+    let mut out = resources.iter().filter(|resource| resource.status == OUT_OF_SYNC).peekable();
+    out.peek()?;
+    // Also of a rollout, which disables automated sync and keeps this setting.
+    let automated = SpecView::of(application).sync_policy.automated;
+    let prunes = automated.is_some_and(|automated| automated.prune);
+    let kept = |resource: &ResourceView| kept::why(&status.operation_state, prunes, resource);
     if let Some(resource) = out.clone().find(|resource| kept(resource).is_none()) {
-        return Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None));
+        return Some((BlockingResource::of_resource(resource, OUT_OF_SYNC, ""), None));
     }
     let first = out.next()?;
-    Some((BlockingResource::of(first, kept::REQUIRES_PRUNING, kept(&first)?), None))
+    Some((BlockingResource::of_resource(first, kept::REQUIRES_PRUNING, kept(first)?), None))
 }
 
 fn is_failure(state: &str) -> bool {
@@ -304,28 +308,20 @@ fn is_failure(state: &str) -> bool {
 
 /// Whether the health of a resource counts towards that of the Application: not of a hook, and
 /// not when it is worse than the whole, as of an object whose health is ignored.
-fn counts(status: &Value, resource: &Value) -> bool {
-    let whole = HealthStatus::parse(status.text("/health/status"));
-    let own = HealthStatus::from_word(resource["health"].field("status"));
-    let is_worse = whole.is_some_and(|whole| own.is_worse_than(whole));
-    resource["hook"] != true && !is_worse
+fn counts(status: &StatusView, resource: &ResourceView) -> bool {
+    let whole = HealthStatus::parse(&status.health.status);
+    let own = resource.health.as_ref().map_or("", |health| &health.status);
+    let own = HealthStatus::from_word(own);
+    !resource.hook && !whole.is_some_and(|whole| own.is_worse_than(whole))
 }
 
-/// Severity of the health of a resource. What is still to be created is OutOfSync, and no
-/// failure.
-fn rank_of(resource: &Value) -> u8 {
-    let is_absent = resource["health"]["status"] == "Missing";
-    match is_absent && resource.field("status") == OUT_OF_SYNC {
-        true => 0,
-        false => rank(&resource["health"]),
-    }
-}
-
-/// Severity of a health status; 0 does not block.
-fn rank(health: &Value) -> u8 {
-    let word = health.field("status");
+/// Severity of the health of a resource; 0 does not block. What is still to be created is
+/// OutOfSync, and no failure.
+fn rank_of(resource: &ResourceView) -> u8 {
+    let word = resource.health.as_ref().map_or("", |health| &health.status);
     match HealthStatus::from_word(word) {
         _ if word.is_empty() => 0,
+        HealthStatus::Missing if resource.status == OUT_OF_SYNC => 0,
         HealthStatus::Healthy => 0,
         HealthStatus::Unknown => 1,
         HealthStatus::Suspended => 2,
@@ -337,13 +333,14 @@ fn rank(health: &Value) -> u8 {
 
 /// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
 /// field for it but the message.
-fn unconfirmed(status: &Value) -> Option<BlockingResource> {
-    let message = status.text("/operationState/message");
-    let name = message.strip_prefix(WAITS_FOR_CONFIRMATION)?.split(' ').next()?;
-    let is_named = |resource: &&Value| {
-        let [group, kind, name_of] = ["group", "kind", "name"].map(|field| resource.field(field));
-        name == format!("{group}/{kind}/{name_of}")
+fn unconfirmed(status: &StatusView) -> Option<BlockingResource> {
+    let message = status.operation_state.message.strip_prefix(WAITS_FOR_CONFIRMATION)?;
+    let wanted = message.split(' ').next()?;
+    let is_named = |resource: &&ResourceView| {
+        let ResourceView { group, kind, name, .. } = resource;
+        wanted == format!("{group}/{kind}/{name}")
     };
-    let resource = status.items("/resources").iter().find(is_named)?;
-    Some(BlockingResource::of(resource, kept::REQUIRES_CONFIRMATION, kept::TO_CONFIRM))
+    let resource = status.resources.iter().find(is_named)?;
+    let (state, why) = (kept::REQUIRES_CONFIRMATION, kept::TO_CONFIRM);
+    Some(BlockingResource::of_resource(resource, state, why))
 }

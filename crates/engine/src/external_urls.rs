@@ -6,18 +6,22 @@
 use serde_json::Value;
 
 use wavegate_api::annotations::{IGNORE_DEFAULT_LINKS, LINK};
-use wavegate_api::resource_key::split_api_version;
+use wavegate_api::networking::{GatewayView, IngressPathView, IngressView};
+use wavegate_api::{Raw, read_leniently};
 
 /// The URLs of an object (CA-330, CA-332, CA-334).
 pub fn of(object: &Value) -> Vec<String> {
     let mut urls: Vec<String> = links(object).collect();
-    if object["metadata"]["annotations"][IGNORE_DEFAULT_LINKS] == "true" {
+    if object.annotation(IGNORE_DEFAULT_LINKS) == Some("true") {
         return urls;
     }
-    let (group, _) = split_api_version(text(&object["apiVersion"]));
-    match (group, text(&object["kind"])) {
-        ("networking.k8s.io" | "extensions", "Ingress") => urls.extend(of_ingress(object)),
-        ("gateway.networking.k8s.io", "Gateway") => urls.extend(of_gateway(object)),
+    match (object.group(), object.kind()) {
+        ("networking.k8s.io" | "extensions", "Ingress") => {
+            urls.extend(of_ingress(&read_leniently(object)));
+        }
+        ("gateway.networking.k8s.io", "Gateway") => {
+            urls.extend(of_gateway(&read_leniently(object)));
+        }
         _ => {}
     }
     urls
@@ -25,7 +29,7 @@ pub fn of(object: &Value) -> Vec<String> {
 
 /// Links that a user wrote: to a web page, with a title or without.
 pub fn links(object: &Value) -> impl Iterator<Item = String> + '_ {
-    let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let annotations = object.annotations().into_iter().flatten();
     let own = annotations.filter(|(key, _)| key.starts_with(LINK));
     let values = own.filter_map(|(_, value)| value.as_str());
     values
@@ -39,19 +43,19 @@ fn is_web(url: &str) -> bool {
 }
 
 /// One URL for each path of each rule.
-fn of_ingress(ingress: &Value) -> Vec<String> {
-    let has_secret = |tls: &Value| !text(&tls["secretName"]).is_empty();
-    let is_secure = list(&ingress["spec"]["tls"]).any(has_secret);
+fn of_ingress(ingress: &IngressView) -> Vec<String> {
+    let IngressView { spec, status } = ingress;
+    let is_secure = spec.tls.iter().any(|tls| !tls.secret_name.is_empty());
     let scheme = if is_secure { "https" } else { "http" };
-    let first = list(&ingress["status"]["loadBalancer"]["ingress"]).find_map(|balancer| {
-        [&balancer["hostname"], &balancer["ip"]].map(text).into_iter().find(|name| !name.is_empty())
-    });
+    let mut balancers =
+        status.load_balancer.ingress.iter().flat_map(|one| [&one.hostname, &one.ip]);
+    let first = balancers.find(|name| !name.is_empty());
     let mut urls = Vec::new();
-    for rule in list(&ingress["spec"]["rules"]) {
-        let own = Some(text(&rule["host"])).filter(|host| !host.is_empty());
-        let Some(host) = own.or(first) else { continue };
-        for path in list(&rule["http"]["paths"]) {
-            let path = text(&path["path"]);
+    for rule in &spec.rules {
+        let Some(host) = Some(&rule.host).filter(|host| !host.is_empty()).or(first) else {
+            continue;
+        };
+        for IngressPathView { path, .. } in &rule.http.paths {
             let path = path.strip_suffix('*').unwrap_or(path);
             urls.push(format!("{scheme}://{host}{path}"));
         }
@@ -60,29 +64,21 @@ fn of_ingress(ingress: &Value) -> Vec<String> {
 }
 
 /// One URL for each listener: of its host name, else of each address.
-fn of_gateway(gateway: &Value) -> Vec<String> {
-    let addresses = || list(&gateway["status"]["addresses"]).map(|address| text(&address["value"]));
+fn of_gateway(gateway: &GatewayView) -> Vec<String> {
+    let addresses = gateway.status.addresses.iter().map(|address| address.value.as_str());
     let mut urls = Vec::new();
-    for listener in list(&gateway["spec"]["listeners"]) {
-        let is_secure = matches!(text(&listener["protocol"]), "HTTPS" | "TLS");
+    for listener in &gateway.spec.listeners {
+        let is_secure = matches!(listener.protocol.as_str(), "HTTPS" | "TLS");
         let (scheme, usual) = if is_secure { ("https", 443) } else { ("http", 80) };
-        let port = match listener["port"].as_u64() {
+        let port = match listener.port {
             Some(port) if port != usual => format!(":{port}"),
             _ => String::new(),
         };
-        let hosts: Vec<&str> = match text(&listener["hostname"]) {
-            "" | "*" => addresses().filter(|address| !address.is_empty()).collect(),
+        let hosts: Vec<&str> = match listener.hostname.as_str() {
+            "" | "*" => addresses.clone().filter(|address| !address.is_empty()).collect(),
             own => vec![own],
         };
         urls.extend(hosts.into_iter().map(|host| format!("{scheme}://{host}{port}")));
     }
     urls
-}
-
-fn list(value: &Value) -> std::slice::Iter<'_, Value> {
-    value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -4,6 +4,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use wavegate_api::source::NameValue;
+use wavegate_api::{Raw, read_leniently};
+
 /// The `initiatedBy.username` of operations of a rollout.
 pub const USERNAME: &str = "applicationset-controller";
 /// The info item with the time of the promotion.
@@ -17,7 +20,7 @@ pub fn promotion_text(promotion: Timestamp) -> String {
 /// The promotion that an operation was written for; `None` if no rollout wrote
 /// it. Takes `operation` or `status.operationState.operation`.
 pub fn promotion_of(operation: &Value) -> Option<Timestamp> {
-    let info = operation["info"].as_array()?;
-    let item = info.iter().find(|item| item["name"] == PROMOTION)?;
-    item["value"].as_str()?.parse().ok()
+    let info = operation.items("/info").iter();
+    let item = info.map(read_leniently::<NameValue>).find(|item| item.name == PROMOTION)?;
+    item.value.parse().ok()
 }

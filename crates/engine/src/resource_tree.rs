@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use super::health::{self, Checks, Health};
 use wavegate_api::annotations::sync_wave;
+use wavegate_api::app_view::{ApplicationView, HealthView};
 use wavegate_api::kind::KindRef;
+use wavegate_api::raw::OwnerReference;
 use wavegate_api::{Raw, ResourceKey};
 
 /// Levels below a resource. Owners of Kubernetes' own kinds have at most three.
@@ -50,9 +52,8 @@ impl LiveObject {
     /// except that of its deletion. What has a script has the health that `checks` know.
     pub fn read(object: &Value, whole: bool, checks: &Checks) -> Self {
         let KindRef { group, version, kind } = KindRef::of(object);
-        let owners = object.items("/metadata/ownerReferences");
-        let controls = |owner: &&Value| owner["controller"] == true;
-        let (first, others): (Vec<&Value>, Vec<&Value>) = owners.iter().partition(controls);
+        let mut owners: Vec<OwnerReference<'_>> = object.owners().collect();
+        owners.sort_by_key(|owner| !owner.is_controller);
         let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
         let health = match whole {
             true => checks.of(object),
@@ -63,7 +64,7 @@ impl LiveObject {
             key: ResourceKey::new(group, kind, object.namespace(), object.name()),
             version: version.to_owned(),
             uid: object.uid().to_owned(),
-            owners: first.into_iter().chain(others).map(|o| o.field("uid").to_owned()).collect(),
+            owners: owners.into_iter().map(|owner| owner.uid.to_owned()).collect(),
             created_at: object.text("/metadata/creationTimestamp").to_owned(),
             wave: sync_wave(object),
             health,
@@ -134,31 +135,18 @@ impl Node {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
 
-    fn of(resource: &Value) -> Self {
-        let text = |field: &str| resource.field(field).to_owned();
-        Self {
-            group: text("group"),
-            version: text("version"),
-            kind: text("kind"),
-            namespace: text("namespace"),
-            name: text("name"),
-            ..Self::default()
-        }
+    fn of(key: ResourceKey, version: String) -> Self {
+        let ResourceKey { group, kind, namespace, name } = key;
+        Self { group, version, kind, namespace, name, ..Self::default() }
     }
 
     fn of_live(object: &LiveObject) -> Self {
-        let ResourceKey { group, kind, namespace, name } = object.key.clone();
         Self {
-            group,
-            version: object.version.clone(),
-            kind,
-            namespace,
-            name,
             health: object.health.clone(),
             wave: object.wave.into(),
             created_at: object.created_at.clone(),
             scaled_down: object.scaled_down,
-            ..Self::default()
+            ..Self::of(object.key.clone(), object.version.clone())
         }
     }
 }
@@ -166,37 +154,40 @@ impl Node {
 /// The resources in the status of an Application and the hooks of its last operation,
 /// without children: PreSync hooks first, then by wave, the other hooks last.
 pub fn resources(application: &Value) -> Vec<Node> {
-    let status = &application["status"];
+    let status = ApplicationView::of(application).status;
     let mut nodes: BTreeMap<ResourceKey, Node> = BTreeMap::new();
-    for resource in status.items("/resources") {
-        let health: Option<Health> = serde_json::from_value(resource["health"].clone()).ok();
+    for resource in status.resources {
+        let key = resource.key();
+        let health = resource.health.filter(|health| !health.status.is_empty());
+        let health = health.map(|HealthView { status, message, .. }| Health {
+            status: health::Status::from_word(&status),
+            message,
+        });
         let node = Node {
-            sync: resource.field("status").to_owned(),
+            sync: resource.status,
             missing: health.as_ref().is_some_and(|h| h.status == health::Status::Missing),
             health,
-            wave: resource["syncWave"].as_i64().unwrap_or_default(),
-            hook: if resource["hook"] == true { "Hook".to_owned() } else { String::new() },
-            requires_pruning: resource["requiresPruning"] == true,
-            ..Node::of(resource)
+            wave: resource.sync_wave,
+            hook: if resource.hook { "Hook".to_owned() } else { String::new() },
+            requires_pruning: resource.requires_pruning,
+            ..Node::of(key.clone(), resource.version)
         };
-        nodes.insert(node.key(), node);
+        nodes.insert(key, node);
     }
-    for result in status.items("/operationState/syncResult/resources") {
-        let (hook, failed) = (result.field("hookType"), result.field("status"));
-        let has_failed = matches!(failed, "SyncFailed" | "PruneFailed")
-            || matches!(result.field("hookPhase"), "Failed" | "Error");
-        let found = Node::of(result);
-        let key = found.key();
-        if hook.is_empty() && !nodes.contains_key(&key) {
+    for result in status.operation_state.sync_result.resources {
+        let has_failed = matches!(result.status.as_str(), "SyncFailed" | "PruneFailed")
+            || matches!(result.hook_phase.as_str(), "Failed" | "Error");
+        let key = result.key();
+        if result.hook_type.is_empty() && !nodes.contains_key(&key) {
             continue;
         }
-        let node = nodes.entry(key).or_insert(found);
-        if !hook.is_empty() {
-            node.hook = hook.to_owned();
-            node.sync = result.field("hookPhase").to_owned();
+        let node = nodes.entry(key).or_insert_with_key(|key| Node::of(key.clone(), result.version));
+        if !result.hook_type.is_empty() {
+            node.hook = result.hook_type;
+            node.sync = result.hook_phase;
         }
         if has_failed {
-            node.message = result.field("message").to_owned();
+            node.message = result.message;
         }
     }
     let mut nodes: Vec<Node> = nodes.into_values().filter(|node| !node.kind.is_empty()).collect();

@@ -27,7 +27,7 @@ use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::run::stop_signal;
 use crate::cli::watch::args::until;
 use wavegate_api::Raw;
-use wavegate_api::followed::{FollowedApplication, FollowedResource};
+use wavegate_api::app_view::{ApplicationView, ResourceView};
 use wavegate_application::manual;
 use wavegate_cluster::act::commands::operation;
 use wavegate_cluster::watch::cluster_cache::SurveyMode;
@@ -234,17 +234,16 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 /// What the sync has to do, in one line.
 fn summary(application: &Value, what: &OperationArgs, manifests: &Manifests) -> String {
     // Others are neither applied nor pruned.
-    let selected = |(_, raw): &(FollowedResource, &Value)| {
-        what.resources.is_empty() || manual::is_selected(&what.resources, raw)
+    let selected = |resource: &&ResourceView| {
+        what.resources.is_empty() || manual::is_selected(&what.resources, &resource.key())
     };
     let left_over = match manifests.named {
         true => "left over (--prune deletes them)".to_owned(),
         false => format!("left over (--prune --name {} deletes them)", manifests.name),
     };
-    let resources = FollowedApplication::read(application).status.resources.into_iter();
-    let resources = resources.zip(application.items("/status/resources")).filter(selected);
+    let resources = ApplicationView::of(application).status.resources;
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    for (resource, _) in resources.filter(|(resource, _)| !resource.hook) {
+    for resource in resources.iter().filter(selected).filter(|resource| !resource.hook) {
         let what = match (resource.requires_pruning, resource.status.as_str()) {
             (true, _) if what.prune => "to prune",
             (true, _) => &left_over,

@@ -111,11 +111,10 @@ fn wanted<'a>(
         } else if key.namespace.is_empty() {
             key.namespace.clone_from(&manifests.namespace);
         }
-        let ResourceKey { group, kind, namespace, name } = &key;
-        let item = json!({"group": group, "kind": kind, "namespace": namespace, "name": name});
-        if !what.resources.is_empty() && !manual::is_selected(&what.resources, &item) {
+        if !what.resources.is_empty() && !manual::is_selected(&what.resources, &key) {
             continue;
         }
+        let ResourceKey { kind, namespace, name, .. } = &key;
         if !namespace.is_empty() {
             namespaces.insert(namespace.clone());
         }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::parts::Map;
-use wavegate_api::Raw;
+use wavegate_api::pod::PodView;
+use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::diff::thousandths;
 
 /// The resources that are counted.
@@ -31,21 +32,21 @@ impl PodFacts {
         Some(&*self.host).filter(|host| !host.is_empty())
     }
 
-    pub(super) fn of(pod: &Value) -> Self {
+    pub(super) fn of(pod: &PodView) -> Self {
         Self {
-            host: pod.text("/spec/nodeName").to_owned(),
-            has_ended: matches!(pod.text("/status/phase"), "Succeeded" | "Failed"),
+            host: pod.spec.node_name.clone(),
+            has_ended: pod.status.has_ended(),
             requests: requests(pod),
         }
     }
 }
 
 /// What the containers of a Pod request.
-pub(super) fn requests(pod: &Value) -> Amounts {
+pub(super) fn requests(pod: &PodView) -> Amounts {
     let mut sum = Amounts::new();
-    for container in pod.items("/spec/containers") {
+    for container in &pod.spec.containers {
         for resource in COUNTED {
-            let amount = amount(&container["resources"]["requests"][resource]);
+            let amount = amount_of(&container.resources.requests, resource);
             if amount > 0 {
                 let of = sum.entry(resource.to_owned()).or_default();
                 *of = of.saturating_add(amount);
@@ -55,10 +56,10 @@ pub(super) fn requests(pod: &Value) -> Amounts {
     sum
 }
 
-fn amount(quantity: &Value) -> i64 {
-    match quantity {
-        Value::String(text) => thousandths(text).unwrap_or_default(),
-        Value::Number(number) => thousandths(&number.to_string()).unwrap_or_default(),
+fn amount_of(quantities: &BTreeMap<String, Value>, resource: &str) -> i64 {
+    match quantities.get(resource) {
+        Some(Value::String(text)) => thousandths(text).unwrap_or_default(),
+        Some(Value::Number(number)) => thousandths(&number.to_string()).unwrap_or_default(),
         _ => 0,
     }
 }
@@ -69,6 +70,20 @@ pub struct HostFacts {
     pub(super) system: BTreeMap<String, String>,
     pub(super) labels: Map,
     pub(super) capacity: Amounts,
+}
+
+/// What is read of a Node.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeView {
+    status: NodeStatusView,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeStatusView {
+    capacity: BTreeMap<String, Value>,
+    node_info: BTreeMap<String, Value>,
 }
 
 /// The fields of `status.nodeInfo`, shown even when they are empty.
@@ -88,19 +103,19 @@ const SYSTEM: [&str; 10] = [
 impl HostFacts {
     /// Reads a Node, with the labels that may be shown.
     pub(super) fn of(node: &Value, shown: &[String]) -> Self {
-        let own = &node["metadata"]["labels"];
-        let labels = shown.iter();
-        let labels = labels.filter_map(|name| Some((name.clone(), own[name].as_str()?.to_owned())));
-        let capacity = &node["status"]["capacity"];
+        let label = |name: &String| Some((name.clone(), node.label(name)?.to_owned()));
+        let NodeStatusView { capacity, node_info } = read_leniently::<NodeView>(node).status;
         let of = |resource: &str| match resource {
-            "storage" => amount(&capacity["storage"]).max(amount(&capacity["ephemeral-storage"])),
-            resource => amount(&capacity[resource]),
+            "storage" => {
+                amount_of(&capacity, resource).max(amount_of(&capacity, "ephemeral-storage"))
+            }
+            resource => amount_of(&capacity, resource),
         };
         let amounts = COUNTED.iter().map(|resource| ((*resource).to_owned(), of(resource)));
-        let info = &node["status"]["nodeInfo"];
+        let info = |field: &str| node_info.get(field).and_then(Value::as_str).unwrap_or_default();
         Self {
-            system: SYSTEM.map(|field| (field.to_owned(), info.field(field).to_owned())).into(),
-            labels: labels.collect(),
+            system: SYSTEM.map(|field| (field.to_owned(), info(field).to_owned())).into(),
+            labels: shown.iter().filter_map(label).collect(),
             capacity: amounts.filter(|(_, amount)| *amount > 0).collect(),
         }
     }

@@ -5,9 +5,15 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::parts::{Map, strings};
-use wavegate_api::Raw;
+use super::parts::Map;
 use wavegate_api::kind::KindRef;
+use wavegate_api::networking::{
+    BalancedStatusView, BalancerAddressView, GatewayAddressView, GatewayView, IngressView,
+    RouteReference, RouteSpecView, RouteView, ServiceEntryView, ServiceView,
+    VirtualServiceSpecView, VirtualServiceView,
+};
+use wavegate_api::raw::texts_of;
+use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::external_urls;
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
@@ -58,10 +64,9 @@ pub(super) fn of(object: &Value) -> Option<Networking> {
     let KindRef { group, kind, .. } = KindRef::of(object);
     let mut found = match (group, kind) {
         ("", "Service") => Some(service(object)),
-        ("", "Pod") => Some(Networking {
-            labels: strings(&object["metadata"]["labels"]),
-            ..Networking::default()
-        }),
+        ("", "Pod") => {
+            Some(Networking { labels: texts_of(object.labels()), ..Networking::default() })
+        }
         ("networking.k8s.io" | "extensions", "Ingress") => Some(ingress(object)),
         ("networking.istio.io", "VirtualService") => Some(virtual_service(object)),
         ("networking.istio.io", "ServiceEntry") => service_entry(object),
@@ -80,20 +85,21 @@ pub(super) fn of(object: &Value) -> Option<Networking> {
     found
 }
 
-fn balancers(object: &Value) -> Vec<Address> {
-    let all = object.items("/status/loadBalancer/ingress").iter();
-    all.map(|found| match (found.field("hostname"), found.field("ip")) {
-        ("", ip) => Address { ip: ip.to_owned(), ..Address::default() },
-        (hostname, _) => Address { hostname: hostname.to_owned(), ..Address::default() },
+fn balancers(status: BalancedStatusView) -> Vec<Address> {
+    let all = status.load_balancer.ingress.into_iter();
+    all.map(|BalancerAddressView { hostname, ip }| match hostname.is_empty() {
+        true => Address { ip, ..Address::default() },
+        false => Address { hostname, ..Address::default() },
     })
     .collect()
 }
 
 fn service(object: &Value) -> Networking {
-    let is_balanced = object.text("/spec/type") == "LoadBalancer";
+    let ServiceView { spec, status } = read_leniently(object);
+    let is_balanced = spec.type_ == "LoadBalancer";
     Networking {
-        target_labels: strings(&object["spec"]["selector"]),
-        ingress: if is_balanced { balancers(object) } else { Vec::new() },
+        target_labels: spec.selector,
+        ingress: if is_balanced { balancers(status) } else { Vec::new() },
         ..Networking::default()
     }
 }
@@ -103,49 +109,37 @@ fn to_service(namespace: &str, name: &str) -> TargetRef {
     TargetRef { kind, namespace, name, ..TargetRef::default() }
 }
 
-/// The Services of the default backend and of all paths, and a URL for each path.
-fn ingress(object: &Value) -> Networking {
-    let namespace = object.namespace();
-    let backend = |backend: &Value| {
-        let name = match backend.field("serviceName") {
-            "" => backend.text("/service/name"),
-            name => name,
-        };
-        (!name.is_empty()).then(|| to_service(namespace, name))
-    };
-    let mut targets: BTreeSet<TargetRef> =
-        backend(&object["spec"]["backend"]).into_iter().collect();
-    for rule in object.items("/spec/rules") {
-        for path in rule.items("/http/paths") {
-            targets.extend(backend(&path["backend"]));
-        }
-    }
-    Networking {
-        target_refs: targets.into_iter().collect(),
-        ingress: balancers(object),
-        ..Networking::default()
-    }
-}
-
-fn virtual_service(object: &Value) -> Networking {
-    let destinations = object
-        .items("/spec/http")
-        .iter()
-        .flat_map(|route| route.items("/route"))
-        .map(|route| route.text("/destination/host"))
-        .filter(|host| !host.is_empty());
-    let targets: BTreeSet<TargetRef> = destinations
-        .map(|host| {
-            let mut labels = host.split('.');
-            let name = labels.next().unwrap_or_default();
-            to_service(labels.next().unwrap_or(object.namespace()), name)
-        })
-        .collect();
+/// The targets in order, each once.
+fn to_targets(targets: impl Iterator<Item = TargetRef>) -> Networking {
+    let targets: BTreeSet<TargetRef> = targets.collect();
     Networking { target_refs: targets.into_iter().collect(), ..Networking::default() }
 }
 
+/// The Services of the default backend and of all paths.
+fn ingress(object: &Value) -> Networking {
+    let IngressView { spec, status } = read_leniently(object);
+    let paths = spec.rules.iter().flat_map(|rule| &rule.http.paths).map(|path| &path.backend);
+    let targets = std::iter::once(&spec.backend).chain(paths).filter_map(|backend| {
+        let names = [&backend.service_name, &backend.service.name];
+        let name = names.into_iter().find(|name| !name.is_empty())?;
+        Some(to_service(object.namespace(), name))
+    });
+    Networking { ingress: balancers(status), ..to_targets(targets) }
+}
+
+fn virtual_service(object: &Value) -> Networking {
+    let VirtualServiceSpecView { http } = read_leniently::<VirtualServiceView>(object).spec;
+    let hosts = http.iter().flat_map(|http| &http.route).map(|route| &route.destination.host);
+    to_targets(hosts.filter(|host| !host.is_empty()).map(|host| {
+        let mut labels = host.split('.');
+        let name = labels.next().unwrap_or_default();
+        to_service(labels.next().unwrap_or(object.namespace()), name)
+    }))
+}
+
 fn service_entry(object: &Value) -> Option<Networking> {
-    let target_labels = strings(&object["spec"]["workloadSelector"]["labels"]);
+    let spec = read_leniently::<ServiceEntryView>(object).spec;
+    let target_labels = spec.workload_selector.labels;
     let target = TargetRef { kind: "Pod".to_owned(), ..TargetRef::default() };
     (!target_labels.is_empty()).then(|| Networking {
         target_labels,
@@ -156,40 +150,24 @@ fn service_entry(object: &Value) -> Option<Networking> {
 
 /// The Gateways and Services of a route.
 fn route(object: &Value) -> Networking {
-    let reference = |from: &Value, group: &str, kind: &str| {
-        let or = |field: &str, default: &str| match from[field].as_str() {
-            Some(text) => text.to_owned(),
-            None => default.to_owned(),
-        };
-        TargetRef {
-            group: or("group", group),
-            kind: or("kind", kind),
-            namespace: or("namespace", object.namespace()),
-            name: or("name", ""),
-        }
+    let reference = |from: RouteReference, group: &str, kind: &str| TargetRef {
+        group: from.group.unwrap_or_else(|| group.to_owned()),
+        kind: from.kind.unwrap_or_else(|| kind.to_owned()),
+        namespace: from.namespace.unwrap_or_else(|| object.namespace().to_owned()),
+        name: from.name,
     };
-    let parents = object.items("/spec/parentRefs").iter();
-    let rules = object.items("/spec/rules").iter();
-    let backends = rules.flat_map(|rule| rule.items("/backendRefs"));
-    let targets: BTreeSet<TargetRef> = parents
-        .map(|parent| reference(parent, GATEWAY_GROUP, "Gateway"))
-        .chain(backends.map(|backend| reference(backend, "", "Service")))
-        .collect();
-    Networking { target_refs: targets.into_iter().collect(), ..Networking::default() }
+    let RouteSpecView { parent_refs, rules } = read_leniently::<RouteView>(object).spec;
+    let parents = parent_refs.into_iter().map(|from| reference(from, GATEWAY_GROUP, "Gateway"));
+    let backends = rules.into_iter().flat_map(|rule| rule.backend_refs);
+    to_targets(parents.chain(backends.map(|from| reference(from, "", "Service"))))
 }
 
 fn gateway(object: &Value) -> Networking {
-    let addresses: Vec<Address> = object
-        .items("/status/addresses")
-        .iter()
-        .filter(|address| !address.field("value").is_empty())
-        .map(|address| {
-            let value = address.field("value").to_owned();
-            match address.field("type") == "Hostname" {
-                true => Address { hostname: value, ..Address::default() },
-                false => Address { ip: value, ..Address::default() },
-            }
-        })
-        .collect();
-    Networking { ingress: addresses, ..Networking::default() }
+    let addresses = read_leniently::<GatewayView>(object).status.addresses.into_iter();
+    let addresses = addresses.filter(|address| !address.value.is_empty());
+    let address = |GatewayAddressView { type_, value }| match type_ == "Hostname" {
+        true => Address { hostname: value, ..Address::default() },
+        false => Address { ip: value, ..Address::default() },
+    };
+    Networking { ingress: addresses.map(address).collect(), ..Networking::default() }
 }

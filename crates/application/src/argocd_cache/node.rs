@@ -9,7 +9,10 @@ use super::parts::Info;
 use super::pod;
 use wavegate_api::annotations::MANAGED_BY_URL;
 use wavegate_api::kind::KindRef;
-use wavegate_api::{GROUP, Raw, ResourceKey};
+use wavegate_api::pod::PodView;
+use wavegate_api::raw::OwnerReference;
+use wavegate_api::resource_key::split_api_version;
+use wavegate_api::{GROUP, Raw, ResourceKey, read_leniently};
 use wavegate_engine::health::{Checks, Health};
 
 /// An item of the resource tree, as Argo CD's readers expect it.
@@ -160,7 +163,7 @@ impl TreeEntry {
     /// Reads a live object, and what it has to do with others.
     pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Relations) {
         let KindRef { group, version, kind } = KindRef::of(object);
-        let is_pod = group.is_empty() && kind == "Pod";
+        let pod = (group.is_empty() && kind == "Pod").then(|| read_leniently::<PodView>(object));
         let references = references(object);
         let health = checks.known(object);
         let node = Node {
@@ -170,10 +173,10 @@ impl TreeEntry {
             namespace: object.namespace().to_owned(),
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
-            info: info(object, &labels.custom),
+            info: info(object, pod.as_ref(), &labels.custom),
             networking_info: network::of(object),
             resource_version: object.text("/metadata/resourceVersion").to_owned(),
-            images: if is_pod { pod::images(object) } else { Vec::new() },
+            images: pod.as_ref().map(pod::images).unwrap_or_default(),
             health: health.map(NodeHealth::from),
             created_at: object.text("/metadata/creationTimestamp").to_owned(),
             parent_refs: references.clone(),
@@ -183,7 +186,7 @@ impl TreeEntry {
         let object_of_script = has_script.then(|| object.clone());
         let host =
             (group.is_empty() && kind == "Node").then(|| HostFacts::of(object, &labels.of_nodes));
-        let pod = is_pod.then(|| PodFacts::of(object));
+        let pod = pod.as_ref().map(PodFacts::of);
         (Self { node, pod, host, object: object_of_script }, relations)
     }
 }
@@ -223,54 +226,42 @@ fn claims(object: &Value) -> Vec<ResourceKey> {
     if group != "apps" || kind != "StatefulSet" {
         return Vec::new();
     }
-    let templates = object.items("/spec/volumeClaimTemplates").iter();
-    let names = templates.filter_map(|template| template["metadata"]["name"].as_str());
+    let names = object.items("/spec/volumeClaimTemplates").iter().map(Raw::name);
     let key = |name: &str| {
         let name = format!("{name}-{}-", object.name());
         ResourceKey::new("", "PersistentVolumeClaim", object.namespace(), &name)
     };
-    names.map(key).collect()
+    names.filter(|name| !name.is_empty()).map(key).collect()
 }
 
 /// The owner references in order, and inferred ones (CA-305, CA-313). The namespace is filled
 /// in with the tree, where it is known whether the owner has one.
 fn references(object: &Value) -> Vec<ParentRef> {
-    let mut all: Vec<ParentRef> = object
-        .items("/metadata/ownerReferences")
-        .iter()
-        .map(|owner| {
-            let (group, version) =
-                wavegate_api::resource_key::split_api_version(owner.field("apiVersion"));
-            ParentRef {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                kind: owner.field("kind").to_owned(),
-                namespace: String::new(),
-                name: owner.field("name").to_owned(),
-                uid: owner.field("uid").to_owned(),
-            }
-        })
-        .collect();
-    let KindRef { group, kind, .. } = KindRef::of(object);
-    let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
-    let inferred = |group: &str, version: &str, kind: &str, name: &str, uid: &str| {
+    let reference = |group: &str, version: &str, kind: &str, name: &str, uid: &str| {
         let [group, version, kind, name, uid] =
             [group, version, kind, name, uid].map(str::to_owned);
         ParentRef { group, version, kind, name, uid, ..ParentRef::default() }
     };
+    let owners = object.owners().map(|OwnerReference { api_version, kind, name, uid, .. }| {
+        let (group, version) = split_api_version(api_version);
+        reference(group, version, kind, name, uid)
+    });
+    let mut all: Vec<ParentRef> = owners.collect();
+    let KindRef { group, kind, .. } = KindRef::of(object);
     match (group, kind) {
         ("", "Endpoints") if all.is_empty() => {
-            all.push(inferred("", "v1", "Service", object.name(), ""));
+            all.push(reference("", "v1", "Service", object.name(), ""));
         }
-        ("", "Secret") if object["type"] == "kubernetes.io/service-account-token" => {
-            if let Some(name) = annotation("kubernetes.io/service-account.name") {
-                let uid = annotation("kubernetes.io/service-account.uid").unwrap_or_default();
-                all.push(inferred("", "v1", "ServiceAccount", name, uid));
+        ("", "Secret") if object.field("type") == "kubernetes.io/service-account-token" => {
+            if let Some(name) = object.annotation("kubernetes.io/service-account.name") {
+                let uid = object.annotation("kubernetes.io/service-account.uid");
+                let uid = uid.unwrap_or_default();
+                all.push(reference("", "v1", "ServiceAccount", name, uid));
             }
         }
         ("operators.coreos.com", "ClusterServiceVersion") => {
-            if let Some(name) = annotation("olm.operatorGroup") {
-                all.push(inferred("operators.coreos.com", "v1", "OperatorGroup", name, ""));
+            if let Some(name) = object.annotation("olm.operatorGroup") {
+                all.push(reference("operators.coreos.com", "v1", "OperatorGroup", name, ""));
             }
         }
         _ => {}
@@ -279,21 +270,18 @@ fn references(object: &Value) -> Vec<ParentRef> {
 }
 
 /// The details of any kind, then those of Pods (CA-320 … CA-323).
-fn info(object: &Value, custom: &[String]) -> Vec<Info> {
+fn info(object: &Value, pod: Option<&PodView>, custom: &[String]) -> Vec<Info> {
     let KindRef { group, kind, .. } = KindRef::of(object);
     let mut all = Vec::new();
     if let Some(revision) = revision(object) {
         all.push(Info::new("Revision", format!("Rev:{revision}")));
     }
-    if group.is_empty() && kind == "Pod" {
-        all.extend(pod::info(object));
-    }
+    all.extend(pod.into_iter().flat_map(|pod| pod::info(pod, object.is_deleting())));
     if group == GROUP && kind == "Application" {
-        let url = object["metadata"]["annotations"][MANAGED_BY_URL].as_str();
+        let url = object.annotation(MANAGED_BY_URL);
         all.extend(url.map(|url| Info::new("managed-by-url", url)));
     }
-    let labels = &object["metadata"]["labels"];
-    let shown = custom.iter().filter_map(|label| Some(Info::new(label, labels[label].as_str()?)));
+    let shown = custom.iter().filter_map(|label| Some(Info::new(label, object.label(label)?)));
     all.extend(shown);
     all
 }
@@ -301,11 +289,9 @@ fn info(object: &Value, custom: &[String]) -> Vec<Info> {
 /// The number of a revision of a workload (CA-320).
 fn revision(object: &Value) -> Option<i64> {
     let names = ["deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"];
-    let annotations = &object["metadata"]["annotations"];
-    let noted = names.iter().find_map(|name| annotations[*name].as_str());
-    let number = match noted {
+    let number = match names.iter().find_map(|name| object.annotation(name)) {
         Some(text) => text.parse().ok(),
-        None => object["revision"].as_i64(),
+        None => object.get("revision").and_then(Value::as_i64),
     };
     number.filter(|number| *number > 0)
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// A detail with its name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,12 +22,6 @@ impl Info {
 
 /// Labels by name.
 pub(super) type Map = BTreeMap<String, String>;
-
-/// The strings of an object of strings.
-pub(super) fn strings(value: &Value) -> Map {
-    let fields = value.as_object().into_iter().flatten();
-    fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-}
 
 /// Whether a field has its default, and is left out.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::mask;
 use super::node::place;
 use crate::{ComparedResource, compare_objects};
-use wavegate_api::ResourceKey;
 use wavegate_api::tracking::Tracking;
+use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff;
 
 /// A managed resource as readers expect it: its states are JSON in strings, `null` for what
@@ -57,10 +57,7 @@ fn row(
     annotations: &[String],
 ) -> Row {
     let ResourceKey { group, kind, namespace, name } = resource.key.clone();
-    let version = resource
-        .live
-        .as_ref()
-        .and_then(|live| live["metadata"]["resourceVersion"].as_str().map(str::to_owned));
+    let resource_version = resource.live.as_deref().map_or("", Raw::resource_version).to_owned();
     let is_hook = resource.is_hook() && resource.live.is_some();
     // A live hook is not compared with its manifest, which each sync makes anew.
     let (mut target, mut live) = (resource.target.clone(), resource.live.clone());
@@ -100,7 +97,7 @@ fn row(
         live_state,
         normalized_live_state,
         predicted_live_state,
-        resource_version: version.unwrap_or_default(),
+        resource_version,
         modified,
         hook: is_hook,
     }

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::sync;
-use wavegate_api::Raw;
-use wavegate_api::app_spec::RetryStrategy;
+use wavegate_api::app_spec::Backoff;
+use wavegate_api::app_view::OperationStateView;
+use wavegate_api::read_leniently;
+use wavegate_api::time::of_field;
 
 /// The second or a later attempt of an operation: it runs, or is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +23,35 @@ pub struct Attempt {
     pub at: Option<Timestamp>,
 }
 
+/// How an operation is retried; without a limit it has none.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RetryView {
+    retry: RetryLimit,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RetryLimit {
+    limit: Option<i64>,
+    backoff: Option<Backoff>,
+}
+
 impl Attempt {
     /// The attempt of a running operation; `None` in its first one.
     pub fn read(operation: &Value) -> Option<Self> {
-        let retries = operation["retryCount"].as_u64().filter(|count| *count > 0)?;
-        let retry = &operation["operation"]["retry"];
-        let strategy: RetryStrategy = serde_json::from_value(retry.clone()).unwrap_or_default();
-        let limit = retry["limit"].as_i64().and_then(|limit| u64::try_from(limit).ok());
+        Self::of(&read_leniently(operation))
+    }
+
+    /// The same of one that is read already.
+    pub(super) fn of(operation: &OperationStateView) -> Option<Self> {
+        let retries = u64::try_from(operation.retry_count).ok().filter(|count| *count > 0)?;
+        let retry: RetryView = read_leniently(&operation.operation);
+        let RetryLimit { limit, backoff } = retry.retry;
+        let limit = limit.and_then(|limit| u64::try_from(limit).ok());
         // Only between two attempts, a running operation has a finish time.
-        let ended = operation.time("/finishedAt");
-        let wait = sync::delay(strategy.backoff.as_ref(), retries).unwrap_or_default();
+        let ended = of_field(&operation.finished_at);
+        let wait = sync::delay(backoff.as_ref(), retries).unwrap_or_default();
         Some(Self {
             number: retries.saturating_add(1),
             most: limit.map(|limit| limit.saturating_add(1)),

@@ -8,7 +8,11 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use wavegate_api::Raw;
+use wavegate_api::pod::{
+    ContainerStatusView, ContainerTerminated, ContainerWaiting, EventView, PodView, WorkloadView,
+    find_condition,
+};
+use wavegate_api::{Raw, read_leniently};
 
 /// A workload and what is below it, as read from its cluster.
 #[derive(Clone, Debug, Default)]
@@ -99,10 +103,16 @@ pub fn newest(replica_sets: &[Value]) -> Option<&Value> {
 /// Pods that are not as they should be, and hold the workload, the worst first: those whose
 /// Events are worth reading.
 pub fn suspects(below: &Below) -> Vec<&Value> {
-    let mut pods: Vec<&Value> = present(below).filter(|pod| !is_fine(pod)).collect();
-    let rank = |pod: &Value| of_pod(pod, &[]).map_or(u8::MAX, |(rank, _)| rank);
-    pods.sort_by_key(|pod| order(rank(pod), is_older(below, pod)));
-    pods
+    let rank = |pod: &Suspect<'_>| of_pod(pod, &[]).map_or(u8::MAX, |(rank, _)| rank);
+    let mut pods: Vec<Suspect<'_>> = unready(below).collect();
+    pods.sort_by_key(|pod| order(rank(pod), is_older(below, pod.raw)));
+    pods.into_iter().map(|pod| pod.raw).collect()
+}
+
+/// A Pod of the workload.
+struct Suspect<'a> {
+    raw: &'a Value,
+    view: PodView,
 }
 
 /// The order of causes: newer Pods first, unless these only start.
@@ -112,14 +122,14 @@ fn order(rank: u8, is_older: bool) -> (bool, bool, u8) {
 
 /// Why the workload is not ready; `None` when nothing of what was read says so.
 pub fn cause(below: &Below) -> Option<Cause> {
-    let of_pod = |pod| {
-        let (rank, cause) = of_pod(pod, &below.events)?;
-        let is_older = is_older(below, pod);
+    let events: Vec<EventView> = below.events.iter().map(read_leniently).collect();
+    let of_pod = |pod: Suspect<'_>| {
+        let (rank, cause) = of_pod(&pod, &events)?;
+        let is_older = is_older(below, pod.raw);
         let has_to_be_deleted = is_older && waits_for_older(&below.workload);
         Some((order(rank, is_older), rank, Cause { has_to_be_deleted, ..cause }))
     };
-    let pods = present(below).filter(|pod| !is_fine(pod));
-    let mut found: Vec<((bool, bool, u8), u8, Cause)> = pods.filter_map(of_pod).collect();
+    let mut found: Vec<((bool, bool, u8), u8, Cause)> = unready(below).filter_map(of_pod).collect();
     // Stable: of equal ones the first by name.
     found.sort_by(|(a, _, one), (b, _, other)| (a, &one.name).cmp(&(b, &other.name)));
     let others = |cause: &Cause| {
@@ -128,7 +138,7 @@ pub fn cause(below: &Below) -> Option<Cause> {
     let worst = found
         .first()
         .map(|(_, rank, cause)| (*rank, Cause { others: others(cause), ..cause.clone() }));
-    match (worst, uncreated(below)) {
+    match (worst, uncreated(below, &events)) {
         // Pods that only start say less than that others cannot be created.
         (Some((rank, _)), Some(uncreated)) if rank >= rank::STARTS => Some(uncreated),
         (Some((_, cause)), _) => Some(cause),
@@ -148,143 +158,126 @@ mod rank {
 /// The Pods that are not being deleted: of a Deployment those of its newest version, of a
 /// StatefulSet those of all revisions, since it waits for older ones, too.
 fn present(below: &Below) -> impl Iterator<Item = &Value> {
-    let set = newest(&below.replica_sets).map(|set| set.text("/metadata/uid"));
+    let set = newest(&below.replica_sets).map(Raw::uid);
     let is_present = move |pod: &&Value| {
-        let owned =
-            |uid: &str| pod.items("/metadata/ownerReferences").iter().any(|o| o["uid"] == uid);
-        pod["metadata"]["deletionTimestamp"].is_null() && set.is_none_or(owned)
+        let owned = |uid: &str| pod.owners().any(|owner| owner.uid == uid);
+        !pod.is_deleting() && set.is_none_or(owned)
     };
     below.pods.iter().filter(is_present)
+}
+
+/// Those of them about which something is to be said: they are not ready, and have not done their
+/// work.
+fn unready(below: &Below) -> impl Iterator<Item = Suspect<'_>> {
+    let pods = present(below).map(|raw| Suspect { raw, view: read_leniently(raw) });
+    pods.filter(|Suspect { view: PodView { status, .. }, .. }| {
+        let ready = find_condition(&status.conditions, "Ready");
+        status.phase != "Succeeded" && ready.is_none_or(|ready| ready.status != "True")
+    })
 }
 
 /// Whether a Pod of a StatefulSet is of an older revision.
 fn is_older(below: &Below, pod: &Value) -> bool {
     let newest = below.workload.text("/status/updateRevision");
-    let own = pod.text("/metadata/labels/controller-revision-hash");
+    let own = pod.label("controller-revision-hash").unwrap_or_default();
     !newest.is_empty() && !own.is_empty() && own != newest
 }
 
 /// Whether a StatefulSet replaces a Pod of an older revision only when it is ready, or never,
 /// and would not create it with the same revision again.
 fn waits_for_older(workload: &Value) -> bool {
-    let is_partitioned = workload["spec"]["updateStrategy"]["rollingUpdate"]["partition"]
-        .as_u64()
-        .is_some_and(|partition| partition > 0);
-    let is_parallel = workload.text("/spec/podManagementPolicy") == "Parallel";
-    let is_by_hand = workload.text("/spec/updateStrategy/type") == "OnDelete";
+    let spec = read_leniently::<WorkloadView>(workload).spec;
+    let is_partitioned = spec.update_strategy.rolling_update.partition > 0;
+    let is_parallel = spec.pod_management_policy == "Parallel";
+    let is_by_hand = spec.update_strategy.type_ == "OnDelete";
     !is_partitioned && (is_by_hand || !is_parallel)
 }
 
-/// Whether nothing is to be said about a Pod: it is ready, or has done its work.
-fn is_fine(pod: &Value) -> bool {
-    pod.text("/status/phase") == "Succeeded" || condition(pod, "Ready")["status"] == "True"
-}
-
-fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
-    static ABSENT: Value = Value::Null;
-    object.items("/status/conditions").iter().find(|found| found["type"] == kind).unwrap_or(&ABSENT)
+/// A word, or what stands for none.
+fn word_or<'a>(word: &'a str, other: &'a str) -> &'a str {
+    if word.is_empty() { other } else { word }
 }
 
 /// What a Pod waits for, or what it failed on.
-fn of_pod(pod: &Value, events: &[Value]) -> Option<(u8, Cause)> {
-    let cause = |container: &str, reason: &str, message: String| Cause {
+fn of_pod(pod: &Suspect<'_>, events: &[EventView]) -> Option<(u8, Cause)> {
+    let Suspect { raw, view: PodView { spec, status } } = pod;
+    let cause = |container: &str, reason: &str, message: &str| Cause {
         kind: "Pod".to_owned(),
-        namespace: pod.text("/metadata/namespace").to_owned(),
-        name: pod.text("/metadata/name").to_owned(),
+        namespace: raw.namespace().to_owned(),
+        name: raw.name().to_owned(),
         container: container.to_owned(),
         reason: reason.to_owned(),
-        message: cut(&message),
+        message: cut(message),
         ..Cause::default()
     };
     // Init containers come first, in time as well.
-    let statuses = || {
-        let fields = ["/status/initContainerStatuses", "/status/containerStatuses"];
-        fields.into_iter().flat_map(|field| pod.items(field))
-    };
-    for status in statuses() {
-        let waiting = &status["state"]["waiting"];
-        let reason = waiting.field("reason");
-        if reason.is_empty() || STARTING.contains(&reason) {
+    let statuses = || status.init_container_statuses.iter().chain(&status.container_statuses);
+    for ContainerStatusView { name, state, last_state, .. } in statuses() {
+        let Some(ContainerWaiting { reason, message }) = &state.waiting else { continue };
+        if reason.is_empty() || STARTING.contains(&reason.as_str()) {
             continue;
         }
-        let ended = exit(&status["lastState"]["terminated"]);
-        let parts = [waiting.field("message").to_owned(), ended.unwrap_or_default()];
-        return Some((rank::CONTAINER, cause(status.field("name"), reason, joined(&parts))));
+        let ended = last_state.terminated.as_ref().and_then(exit);
+        let parts = [message.clone(), ended.unwrap_or_default()];
+        return Some((rank::CONTAINER, cause(name, reason, &joined(&parts))));
     }
-    for status in statuses() {
-        let terminated = &status["state"]["terminated"];
-        if let Some(ended) = exit(terminated) {
-            let reason = match terminated.field("reason") {
-                "" => "Error",
-                reason => reason,
-            };
-            return Some((rank::ENDED, cause(status.field("name"), reason, ended)));
+    for ContainerStatusView { name, state, .. } in statuses() {
+        let terminated = state.terminated.as_ref();
+        if let Some((terminated, ended)) = terminated.and_then(|one| Some((one, exit(one)?))) {
+            return Some((rank::ENDED, cause(name, word_or(&terminated.reason, "Error"), &ended)));
         }
     }
-    if pod.text("/status/phase") == "Failed" {
-        let reason = match pod.text("/status/reason") {
-            "" => "Failed",
-            reason => reason,
-        };
-        return Some((rank::ENDED, cause("", reason, pod.text("/status/message").to_owned())));
+    if status.phase == "Failed" {
+        let reason = word_or(&status.reason, "Failed");
+        return Some((rank::ENDED, cause("", reason, &status.message)));
     }
-    let scheduled = condition(pod, "PodScheduled");
-    if scheduled["status"] == "False" {
-        let reason = match scheduled.field("reason") {
-            "" => "Unschedulable",
-            reason => reason,
-        };
-        let message = scheduled.field("message").to_owned();
-        return Some((rank::UNSCHEDULABLE, cause("", reason, message)));
+    let scheduled = find_condition(&status.conditions, "PodScheduled");
+    if let Some(scheduled) = scheduled.filter(|scheduled| scheduled.status == "False") {
+        let reason = word_or(&scheduled.reason, "Unschedulable");
+        return Some((rank::UNSCHEDULABLE, cause("", reason, &scheduled.message)));
     }
-    if let Some(warning) = latest(events, pod, |reason| reason != "BackOff") {
-        let rank =
-            if warning.field("reason") == "Unhealthy" { rank::UNHEALTHY } else { rank::ENDED };
-        return Some((
-            rank,
-            cause("", warning.field("reason"), warning.field("message").to_owned()),
-        ));
+    if let Some(EventView { reason, message, .. }) =
+        latest(events, raw.uid(), |reason| reason != "BackOff")
+    {
+        let rank = if reason == "Unhealthy" { rank::UNHEALTHY } else { rank::ENDED };
+        return Some((rank, cause("", reason, message)));
     }
-    let unready = pod
-        .items("/status/containerStatuses")
-        .iter()
-        .find(|status| !status["state"]["running"].is_null() && status["ready"] != true);
-    if let Some(status) = unready {
-        let name = status.field("name");
-        let spec = pod.items("/spec/containers").iter().find(|one| one.field("name") == name);
-        let probe = ["startupProbe", "readinessProbe"].into_iter().find(|probe| {
-            let is_done = *probe == "startupProbe" && status["started"] == true;
-            !is_done && spec.is_some_and(|spec| spec[*probe].is_object())
-        });
-        let message = match probe {
-            Some("startupProbe") => "it runs, and its startup probe has not succeeded yet",
-            Some(_) => "it runs, and its readiness probe does not succeed",
-            None => "it runs and is not ready",
+    let unready = status.container_statuses.iter();
+    let mut unready = unready.filter(|one| one.state.running.is_some() && !one.ready);
+    if let Some(ContainerStatusView { name, started, .. }) = unready.next() {
+        let container = spec.containers.iter().find(|one| one.name == *name);
+        let message = match container {
+            Some(one) if one.startup_probe.is_some() && !started => {
+                "it runs, and its startup probe has not succeeded yet"
+            }
+            Some(one) if one.readiness_probe.is_some() => {
+                "it runs, and its readiness probe does not succeed"
+            }
+            _ => "it runs and is not ready",
         };
-        return Some((rank::UNHEALTHY, cause(name, "Unhealthy", message.to_owned())));
+        return Some((rank::UNHEALTHY, cause(name, "Unhealthy", message)));
     }
     // A readiness gate, whose condition another controller writes.
-    let ready = condition(pod, "Ready");
-    if ready.field("reason") == "ReadinessGatesNotReady" {
-        let message = ready.field("message").to_owned();
-        return Some((rank::UNHEALTHY, cause("", "ReadinessGatesNotReady", message)));
+    let ready = find_condition(&status.conditions, "Ready");
+    if let Some(ready) = ready.filter(|ready| ready.reason == "ReadinessGatesNotReady") {
+        return Some((rank::UNHEALTHY, cause("", &ready.reason, &ready.message)));
     }
-    let starting = statuses().find(|status| !status["state"]["waiting"].is_null());
-    let reason = starting.map_or("Pending", |status| status["state"]["waiting"].field("reason"));
-    let container = starting.map_or("", |status| status.field("name"));
-    Some((rank::STARTS, cause(container, reason, String::new())))
+    let starting =
+        statuses().find_map(|one| Some((&one.name, &one.state.waiting.as_ref()?.reason)));
+    let (container, reason) = starting.map_or(("", "Pending"), |(name, reason)| (name, reason));
+    Some((rank::STARTS, cause(container, reason, "")))
 }
 
 /// How a container has ended, unless it succeeded: exit code, and the last lines of its
 /// termination message.
-fn exit(terminated: &Value) -> Option<String> {
-    let code = terminated["exitCode"].as_i64().filter(|code| *code != 0)?;
-    let why = match (terminated.field("reason"), terminated["signal"].as_i64()) {
-        (_, Some(signal)) if signal != 0 => format!(" (signal {signal})"),
-        ("" | "Error", _) => String::new(),
-        (reason, _) => format!(" ({reason})"),
+fn exit(terminated: &ContainerTerminated) -> Option<String> {
+    let code = terminated.exit_code.filter(|code| *code != 0)?;
+    let why = match (terminated.reason.as_str(), terminated.signal) {
+        ("" | "Error", 0) => String::new(),
+        (reason, 0) => format!(" ({reason})"),
+        (_, signal) => format!(" (signal {signal})"),
     };
-    let lines = last_lines(terminated.field("message"));
+    let lines = last_lines(&terminated.message);
     let colon = if lines.is_empty() { "" } else { ": " };
     Some(format!("it exited with code {code}{why}{colon}{lines}"))
 }
@@ -313,20 +306,16 @@ fn cut(text: &str) -> String {
 
 /// The latest Warning about an object, by the words of its reason.
 fn latest<'a>(
-    events: &'a [Value],
-    object: &Value,
+    events: &'a [EventView],
+    uid: &str,
     is_wanted: impl Fn(&str) -> bool,
-) -> Option<&'a Value> {
-    let uid = object.text("/metadata/uid");
-    let about = |event: &&Value| {
-        event["type"] == "Warning"
-            && event["involvedObject"]["uid"] == uid
-            && is_wanted(event.field("reason"))
+) -> Option<&'a EventView> {
+    let about = |event: &&EventView| {
+        event.type_ == "Warning" && event.involved_object.uid == uid && is_wanted(&event.reason)
     };
-    let at = |event: &&'a Value| {
-        let series = event.text("/series/lastObservedTime");
-        let times = [series, event.field("lastTimestamp"), event.field("eventTime")];
-        let last = times.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
+    let at = |event: &&EventView| {
+        let times = [&event.series.last_observed_time, &event.last_timestamp, &event.event_time];
+        let last = times.into_iter().find(|time| !time.is_empty())?;
         last.parse::<jiff::Timestamp>().ok()
     };
     events.iter().filter(about).max_by_key(at)
@@ -334,42 +323,40 @@ fn latest<'a>(
 
 /// Why Pods of a workload are not created, such as a quota: a condition of its ReplicaSet,
 /// or an Event of a controller whose kind has no such condition.
-fn uncreated(below: &Below) -> Option<Cause> {
+fn uncreated(below: &Below, events: &[EventView]) -> Option<Cause> {
     let of = |object: &Value, kind: &str, message: &str| Cause {
         kind: kind.to_owned(),
-        namespace: object.text("/metadata/namespace").to_owned(),
-        name: object.text("/metadata/name").to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
         reason: "FailedCreate".to_owned(),
         message: cut(message),
         ..Cause::default()
     };
-    let kind = below.workload.text("/kind");
-    let newest = newest(&below.replica_sets);
-    let replica_set = newest.map(|set| (set, "ReplicaSet"));
-    let objects = [replica_set, Some((&below.workload, kind))];
+    let replica_set = newest(&below.replica_sets).map(|set| (set, "ReplicaSet"));
+    let objects = [replica_set, Some((&below.workload, below.workload.kind()))];
     for (object, kind) in objects.into_iter().flatten() {
-        let failure = condition(object, "ReplicaFailure");
-        if failure["status"] == "True" {
-            return Some(of(object, kind, failure.field("message")));
+        let view: WorkloadView = read_leniently(object);
+        let failure = find_condition(&view.status.conditions, "ReplicaFailure");
+        if let Some(failure) = failure.filter(|failure| failure.status == "True") {
+            return Some(of(object, kind, &failure.message));
         }
         // An Event stays for an hour after its cause: only where Pods are missing.
-        let event = latest(&below.events, object, |reason| reason == "FailedCreate");
-        if let Some(event) = event.filter(|_| lacks_pods(below, object, kind)) {
-            return Some(of(object, kind, event.field("message")));
+        let event = latest(events, object.uid(), |reason| reason == "FailedCreate");
+        if let Some(event) = event.filter(|_| lacks_pods(below, &view, kind)) {
+            return Some(of(object, kind, &event.message));
         }
     }
     None
 }
 
 /// Whether an object has fewer Pods than it wants.
-fn lacks_pods(below: &Below, object: &Value, kind: &str) -> bool {
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
+fn lacks_pods(below: &Below, WorkloadView { spec, status }: &WorkloadView, kind: &str) -> bool {
     let wanted = match kind {
-        "DaemonSet" => number("/status/desiredNumberScheduled").unwrap_or(1),
-        "Job" => number("/spec/parallelism").unwrap_or(1),
-        _ => number("/spec/replicas").unwrap_or(1),
+        "DaemonSet" => status.desired_number_scheduled,
+        "Job" => spec.parallelism,
+        _ => spec.replicas,
     };
-    (present(below).count() as u64) < wanted
+    (present(below).count() as u64) < wanted.unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Resources that are no longer in the source and are not pruned.
 
-use serde_json::Value;
-
-use wavegate_api::Raw;
+use wavegate_api::app_view::{OperationStateView, ResourceView};
+use wavegate_api::operation::RequestView;
 
 /// The status of a resource that stays OutOfSync, since nothing prunes it.
 pub(super) const REQUIRES_PRUNING: &str = "RequiresPruning";
@@ -27,36 +26,27 @@ const BY_OPTION: &str = "its sync option Prune=false keeps it";
 pub(super) const BY_LAST_SYNC: &str = "the last sync did not prune it";
 
 /// Why an OutOfSync resource is not pruned; `None` for one that is in the source, is
-/// pruned, or will be.
-pub(super) fn why(application: &Value, resource: &Value) -> Option<&'static str> {
-    if resource["requiresPruning"] != true {
+/// pruned, or will be. `prunes`: whether automated sync does.
+pub(super) fn why(
+    operation: &OperationStateView,
+    prunes: bool,
+    resource: &ResourceView,
+) -> Option<&'static str> {
+    if !resource.requires_pruning {
         return None;
     }
-    let operation = &application["status"]["operationState"];
-    let results = operation.items("/syncResult/resources");
-    let result = results.iter().find(|result| same_resource(resource, result));
-    // Also of a rollout, which disables automated sync and keeps this setting.
-    let is_enabled = application["spec"]["syncPolicy"]["automated"]["prune"] == true;
-    match result.map(|result| (result.field("status"), result.field("message"))) {
+    let key = resource.key();
+    let result = operation.sync_result.resources.iter().find(|result| result.key() == key);
+    let is_dry_run = || RequestView::of(&operation.operation).sync.is_some_and(|sync| sync.dry_run);
+    match result.map(|result| (result.status.as_str(), result.message.as_str())) {
         Some(("PruneSkipped", message)) if message.contains("no prune") => Some(BY_OPTION),
-        Some(("PruneSkipped", _)) if is_enabled => Some(BY_LAST_SYNC),
-        Some(("Pruned", _)) if operation["operation"]["sync"]["dryRun"] != true => None,
-        Some(_) | None => (!is_enabled).then_some("pruning is not enabled"),
+        Some(("PruneSkipped", _)) if prunes => Some(BY_LAST_SYNC),
+        Some(("Pruned", _)) if !is_dry_run() => None,
+        Some(_) | None => (!prunes).then_some("pruning is not enabled"),
     }
 }
 
 /// Whether its own sync option keeps it, also from a sync with prune.
 pub(super) fn is_by_option(why: &str) -> bool {
     why == BY_OPTION
-}
-
-/// Whether an operation waits until a person confirms its deletions.
-pub(super) fn is_unconfirmed(status: &Value) -> bool {
-    status.text("/operationState/message").starts_with(WAITS_FOR_CONFIRMATION)
-}
-
-/// Whether both name the same object.
-pub(super) fn same_resource(one: &Value, other: &Value) -> bool {
-    let fields = ["group", "kind", "namespace", "name"];
-    fields.iter().all(|field| one.field(field) == other.field(field))
 }

@@ -8,6 +8,7 @@ use super::jq::Jq;
 use super::rule::{MAX_RULES, Problem, Rule, add_rule};
 use super::schema::Schemas;
 use super::system::SystemSettings;
+use wavegate_api::Raw;
 use wavegate_api::annotations::{
     CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, SYNC_OPTIONS, annotation, items,
 };
@@ -96,9 +97,7 @@ impl Config {
         system: &Arc<SystemSettings>,
         jq: &Jq,
     ) -> (Self, Vec<Problem>) {
-        let metadata = &application["metadata"];
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-        let scope = format!("{}/{}", text("namespace"), text("name"));
+        let scope = format!("{}/{}", application.namespace(), application.name());
         let system = Arc::clone(system);
         let mut config = Self { jq: jq.clone(), scope, system, ..Self::default() };
         config.server_side = ServerSide::of(application, config.system.server_side);

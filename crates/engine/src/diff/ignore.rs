@@ -10,6 +10,7 @@ use super::keys::ListKind;
 use super::normalize::{Purpose, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
 use super::rule::Rule;
+use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
 
 /// What is ignored in a target and its live object.
@@ -40,8 +41,7 @@ impl Ignored {
 /// event of a watch, which must not wait.
 pub fn without_ignored(rules: &[Rule], object: &Value) -> Option<Value> {
     let kind = KindRef::of(object);
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    let (name, namespace) = (text("name"), text("namespace"));
+    let (name, namespace) = (object.name(), object.namespace());
     let mut paths = Vec::new();
     let mut steps = MAX_STEPS_OF_EVENT;
     let mut is_about = false;

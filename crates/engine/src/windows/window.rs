@@ -11,6 +11,7 @@ use super::attempt::SyncAttempt;
 use super::cron::Schedule;
 use super::semantics::{Semantics, Specificity};
 use gotime::duration;
+use wavegate_api::Raw;
 use wavegate_api::glob::Glob;
 
 /// Longest description, in characters (SE-400).
@@ -73,7 +74,7 @@ pub struct Rule {
 /// list means no windows; [`super::problems`] reports the last case. Looks up time zones,
 /// so keep the result until the project changes.
 pub fn windows(project: &Value) -> Vec<Window> {
-    let list = project["spec"]["syncWindows"].as_array().map_or(&[][..], Vec::as_slice);
+    let list = project.items("/spec/syncWindows");
     let semantics = Semantics::of(project);
     list.iter().enumerate().map(|(index, entry)| read(index, entry, semantics)).collect()
 }
@@ -372,8 +373,8 @@ const OPENINGS_JOINED: usize = 50;
 /// Problems of the windows of an AppProject, for validation (SE-411): kinds, schedules,
 /// durations, descriptions, types and duplicates. Empty when they are valid.
 pub fn problems(project: &Value) -> Vec<String> {
-    let written = &project["spec"]["syncWindows"];
-    if !written.is_null() && !written.is_array() {
+    let written = project.pointer("/spec/syncWindows");
+    if written.is_some_and(|written| !written.is_null() && !written.is_array()) {
         return vec!["spec.syncWindows must be a list".to_owned()];
     }
     let mut problems = Vec::new();
