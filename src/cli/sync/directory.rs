@@ -214,7 +214,7 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
         let Some(version) = versions.next().await else {
             return Err(Error::input("cannot sync", "the manifests", "the run was removed"));
         };
-        let status = FollowedApplication::read(&version).status;
+        let status = ApplicationView::of(&version).status;
         let mut conditions = status.conditions.iter();
         if let Some(error) = conditions.find(|found| found.type_.ends_with("Error")) {
             let message = error.message.as_str();
@@ -222,7 +222,7 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
             let message = message.strip_prefix("Failed to load target state: ").unwrap_or(message);
             return Err(Error::input("cannot compare", "the manifests with the cluster", message));
         }
-        if status.reconciled_at.is_some() {
+        if status.reconciled_at.is_string() {
             for warning in &status.conditions {
                 note(&format!("{}: {}", warning.type_, warning.message));
             }

@@ -203,7 +203,7 @@ impl Context {
             }
             let other = ObjectKey::new(&key.namespace, &name);
             let claim = claims.get(&other).filter(|claim| claim.uid == object.uid());
-            let is_of_spec = |claim: &&Claim| set.generation() == Some(claim.generated.generation);
+            let is_of_spec = |claim: &&Claim| set.generation() == claim.generated.generation;
             let is_read = |claim: &&Claim| {
                 let Some(current) = current else { return true };
                 let has_repositories = claim.read.has_repositories_of(current);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 
 use wavegate_api::Operation;
 use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
