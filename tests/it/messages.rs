@@ -36,8 +36,8 @@ const READERS: [(&str, &str, &str); 44] = [
     ("cli/sync/directory.rs", "Failed to load live state: ", "the message of a condition"),
     ("cli/sync/directory.rs", "Failed to load target state: ", "the message of a condition"),
     ("cli/explain/advice.rs", "WAITS_FOR_APPROVAL", "the message of a condition"),
-    ("cli/explain/advice.rs", "words", "the messages of conditions"),
-    ("cli/explain/advice.rs", " of global project ", "the rule in a condition or a wait"),
+    ("cli/explain/remedies.rs", "words", "the messages of conditions"),
+    ("cli/explain/remedies.rs", " of global project ", "the rule in a condition or a wait"),
     ("cli/explain/advice.rs", "GLOBAL_PROJECTS", "the message of a wait"),
     ("cli/sync/progress.rs", "AGAIN", "`operationState.message`"),
     // What is printed already is not printed again.
@@ -46,13 +46,13 @@ const READERS: [(&str, &str, &str); 44] = [
     // What a status says already is not said again; a list in it is of texts.
     ("rollout/rollout/steer/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
     // The words of other programs.
-    ("cli/explain/advice.rs", "exited with code", "of a kubelet"),
-    ("cli/explain/advice.rs", "namespaces \\\"", "of an API server"),
-    ("cli/explain/advice.rs", "quota", "of an API server"),
+    ("cli/explain/remedies.rs", "exited with code", "of a kubelet"),
+    ("cli/explain/remedies.rs", "namespaces \\\"", "of an API server"),
+    ("cli/explain/remedies.rs", "quota", "of an API server"),
     ("cli/crds.rs", "names", "of an API server"),
     ("cli/tree/read.rs", "forbidden", "of an API server"),
     ("engine/health/pod.rs", "BackOff", "the reason of a kubelet"),
-    ("cli/explain/advice.rs", " not found", "of an API server"),
+    ("cli/explain/remedies.rs", " not found", "of an API server"),
     (
         "engine/sync/messages.rs",
         "metadata.annotations: Too long: must have at most 262144 bytes",

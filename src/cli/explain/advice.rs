@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
+use super::remedies::{about_project, about_pruning, about_resource, about_source, inherited_from};
+use super::wait::Action;
 use crate::cli::cluster::live_app::control_plane_of;
-use crate::cli::console::commands::{
-    TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
-    take_back, word,
-};
+use crate::cli::console::commands::{TAKEN_BACK, in_namespace, sync_of, take_back, word};
 use crate::cli::rollout_view::run::commands;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;
@@ -15,7 +14,6 @@ use wavegate_application::access::project_of;
 use wavegate_application::deletion::WAITS_FOR_APPROVAL;
 use wavegate_application::global_projects::GLOBAL_PROJECTS;
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_engine::blocking_resource::below::Cause;
 use wavegate_rollout::rollout::report::{Application, Member, Report};
 use wavegate_rollout::rollout::wait::{EndedBy, Wait, WaitKind};
 use wavegate_rollout::steering::Run;
@@ -32,31 +30,6 @@ pub(super) struct WaitContext<'a> {
     pub resource: Option<&'a BlockingResource>,
     /// Its phase has just begun.
     pub is_new: bool,
-}
-
-/// A suggested action in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Action {
-    pub text: String,
-    /// What is found below the resource says more.
-    pub is_general: bool,
-}
-
-impl From<String> for Action {
-    fn from(text: String) -> Self {
-        Self { text, is_general: false }
-    }
-}
-
-impl Action {
-    fn general(text: String) -> Self {
-        Self { text, is_general: true }
-    }
-
-    /// It continues by itself.
-    fn nothing(why: &str) -> Self {
-        Self::general(format!("nothing to do: {why}"))
-    }
 }
 
 /// About one that may be held as those that the status names.
@@ -313,30 +286,6 @@ fn about_refusal(waiting: &WaitContext<'_>) -> &'static str {
     }
 }
 
-/// How to permit what a project denies, by the words of the denial; `None` for other ones.
-fn about_project(live: &Value, message: &str) -> Option<String> {
-    let denials = ["permitted in project", "permitted to use project", "destinations in project"];
-    if !denials.iter().any(|words| message.contains(words)) {
-        return None;
-    }
-    let fields = [
-        ("permitted to use project", "spec.sourceNamespaces"),
-        ("destinations in project", "spec.destinations"),
-        ("application repo ", "spec.sourceRepos"),
-        ("resource ", "spec.clusterResourceWhitelist or spec.namespaceResourceWhitelist"),
-        ("namespace ", "spec.destinations"),
-    ];
-    let field = fields.into_iter().find(|(words, _)| message.contains(words));
-    let field = field.map_or("spec", |(_, field)| field);
-    let project = inherited_from(message).unwrap_or_else(|| project_of(live));
-    let namespace = in_namespace(&control_plane_of(live));
-    Some(format!(
-        "permit it in {field} of AppProject {project}, or change the source or the template of the \
-         ApplicationSet: kubectl {namespace}edit appproject {}",
-        word(project)
-    ))
-}
-
 /// How to reconcile an excluded Application again: by the Secret that the wait names, if that
 /// of its cluster excludes it.
 fn included_again(live: Option<&Value>, wait: &Wait) -> String {
@@ -377,160 +326,6 @@ fn about_window(live: &Value, message: &str, sync: &str) -> String {
          kubectl {namespace}edit appproject {}; if the window has manualSync: true, sync it yourself: {sync}",
         word(project)
     )
-}
-
-/// The global project that a message says an entry is from.
-fn inherited_from(message: &str) -> Option<&str> {
-    message.split_once(" of global project ")?.1.split([' ', ':', ';']).next()
-}
-
-/// What to do with the blocking resource.
-fn about_resource(live: &Value, resource: Option<&BlockingResource>) -> Option<Action> {
-    // An object that could not be applied may not exist, and its error says all. A hook
-    // whose operation was terminated is deleted.
-    let is_described = |found: &&BlockingResource| {
-        let is_gone = !found.hook.is_empty() && found.is_terminated();
-        !is_gone && !found.is_out_of_sync() && !found.is_refused()
-    };
-    if let Some(action) = resource.and_then(|resource| missing_namespace(live, resource)) {
-        return Some(action.into());
-    }
-    if let Some(refused) = resource.filter(|resource| resource.is_refused()) {
-        return Some(match about_project(live, &refused.message) {
-            Some(action) => action.into(),
-            None if refused.status == "PruneFailed" => {
-                Action::general(describe_command(live, refused))
-            }
-            None => format!(
-                "correct the manifest of {} {} in the source, as the message says",
-                refused.kind, refused.name
-            )
-            .into(),
-        });
-    }
-    let resource = resource.filter(is_described)?;
-    Some(match resource.status.as_str() {
-        "Suspended" => format!("resume the resource: {}", resume_command(live, resource)).into(),
-        _ => Action::general(describe_command(live, resource)),
-    })
-}
-
-/// The command that resumes a resource.
-fn resume_command(live: &Value, resource: &BlockingResource) -> String {
-    let BlockingResource { group, kind, name, .. } = resource;
-    let at = at_resource(live, resource);
-    let unsuspend = r#"--type merge -p '{"spec":{"suspend":false}}'"#;
-    match (group.as_str(), kind.as_str()) {
-        ("apps", "Deployment") => format!(
-            "kubectl {at}rollout resume deployment {}, unless spec.paused is in its manifest: remove \
-             it in the source then",
-            word(name)
-        ),
-        ("batch", "Job" | "CronJob") => {
-            format!("kubectl {at}patch {} {} {unsuspend}", kind_of(group, kind), word(name))
-        }
-        _ => describe_command(live, resource),
-    }
-}
-
-/// What to do about the object that keeps a workload from being ready.
-pub(super) fn about_cause(live: &Value, resource: &BlockingResource, cause: &Cause) -> Vec<String> {
-    let at = at_resource(live, resource);
-    let name = word(&cause.name);
-    let container = match cause.container.as_str() {
-        "" => String::new(),
-        container => format!(" -c {}", word(container)),
-    };
-    let describe = format!("kubectl {at}describe {} {name}", cause.kind.to_lowercase());
-    if cause.has_to_be_deleted {
-        return vec![format!(
-            "delete it, since its StatefulSet waits for it before it creates a newer one: kubectl {at}delete pod {name}"
-        )];
-    }
-    match cause.reason.as_str() {
-        "FailedCreate" if cause.message.contains("quota") => {
-            vec![format!("raise the quota, or request less: kubectl {at}describe resourcequota")]
-        }
-        "Unschedulable" => {
-            vec![format!("add nodes, or correct its requests and selectors: {describe}")]
-        }
-        "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull" => {
-            vec![format!("correct the image, or the Secret that it is pulled with: {describe}")]
-        }
-        "CrashLoopBackOff" => {
-            vec![format!("see what it printed: kubectl {at}logs {name}{container} --previous")]
-        }
-        "Unhealthy" => vec![
-            format!("see what it prints: kubectl {at}logs {name}{container}"),
-            format!("see its probes: {describe}"),
-        ],
-        _ if !cause.container.is_empty() && cause.message.contains("exited with code") => {
-            vec![format!("see what it printed: kubectl {at}logs {name}{container}")]
-        }
-        _ => vec![describe],
-    }
-}
-
-/// The namespace that a resource needs, in the words of an API server.
-fn missing_namespace(live: &Value, resource: &BlockingResource) -> Option<String> {
-    let (_, rest) = resource.message.split_once("namespaces \"")?;
-    let (namespace, rest) = rest.split_once('"')?;
-    let is_missing = resource.is_refused() && rest.starts_with(" not found");
-    is_missing.then(|| {
-        format!(
-            "create the namespace: kubectl {}create namespace {}, or commit the sync option CreateNamespace=true",
-            cluster_of(live),
-            word(namespace)
-        )
-    })
-}
-
-/// What to do with a resource that is not in the source any more.
-fn about_pruning(live: &Value, resource: &BlockingResource, sync: &str) -> [String; 2] {
-    if resource.is_kept_by_option() {
-        let BlockingResource { group, kind, name, .. } = resource;
-        let delete = format!(
-            "kubectl {}delete {} {}",
-            at_resource(live, resource),
-            kind_of(group, kind),
-            word(name)
-        );
-        return [
-            format!("delete it yourself: {delete}"),
-            "or restore its manifest in the source".to_owned(),
-        ];
-    }
-    if resource.is_left_by_last_sync() {
-        return [format!("prune it: {sync}"), "or restore its manifest in the source".to_owned()];
-    }
-    [
-        format!("prune it: {sync}"),
-        "or set spec.syncPolicy.automated.prune: true in the template of the ApplicationSet, or \
-         restore its manifest in the source"
-            .to_owned(),
-    ]
-}
-
-/// What to do with a source that cannot be read, or that the project denies.
-fn about_source(live: &Value, name: &str) -> Option<String> {
-    let mut conditions = live.items("/status/conditions").iter();
-    let unread = conditions.find(|found| {
-        [condition::COMPARISON_ERROR, condition::INVALID_SPEC_ERROR].contains(&found.field("type"))
-    })?;
-    let message = unread.field("message");
-    let refresh = format!("wavegate refresh {}{}", in_namespace(live.namespace()), word(name));
-    if let Some(action) = about_project(live, message) {
-        return Some(format!("{action}; to compare it at once: {refresh}"));
-    }
-    let is_missing = ["no such file", "does not exist", "not found"];
-    let what = match is_missing.iter().any(|words| message.contains(words)) {
-        true => "commit what is missing, or correct its path",
-        false => "in the repository",
-    };
-    Some(format!(
-        "correct its source: {what}, or the template of the ApplicationSet; to compare it at once: \
-         {refresh}"
-    ))
 }
 
 /// The command that confirms the deletions of an operation or of an Application.

@@ -2,6 +2,7 @@
 
 mod advice;
 mod pods;
+mod remedies;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::advice::{Action, WaitContext, about_cause, actions};
+use self::advice::{WaitContext, actions};
+use self::remedies::about_cause;
+use self::wait::Action;
 pub(super) use self::wait::ExplainedWait;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;

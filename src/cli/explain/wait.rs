@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::advice::Action;
 use wavegate_engine::blocking_resource::BlockingResource;
 use wavegate_engine::blocking_resource::below::Cause;
 
@@ -33,4 +32,29 @@ pub(in crate::cli) struct ExplainedWait {
     /// The same, one by one.
     #[serde(skip)]
     pub actions: Vec<Action>,
+}
+
+/// A suggested action in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Action {
+    pub text: String,
+    /// What is found below the resource says more.
+    pub is_general: bool,
+}
+
+impl From<String> for Action {
+    fn from(text: String) -> Self {
+        Self { text, is_general: false }
+    }
+}
+
+impl Action {
+    pub(super) fn general(text: String) -> Self {
+        Self { text, is_general: true }
+    }
+
+    /// It continues by itself.
+    pub(super) fn nothing(why: &str) -> Self {
+        Self::general(format!("nothing to do: {why}"))
+    }
 }
