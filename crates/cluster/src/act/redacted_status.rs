@@ -13,7 +13,7 @@ use wavegate_net::redact;
 /// would cause a write.
 pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
     let mut redacted = wanted.clone();
-    redact::messages(&mut redacted);
+    redact::redact_messages(&mut redacted);
     if redacted == *wanted {
         return Cow::Borrowed(wanted);
     }

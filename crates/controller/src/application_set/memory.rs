@@ -248,5 +248,5 @@ impl Memory {
 
 /// Removes credentials from a text.
 pub fn redact(text: &str) -> String {
-    wavegate_net::redact::text(text).into_owned()
+    wavegate_net::redact::redact_text(text).into_owned()
 }

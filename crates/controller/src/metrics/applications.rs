@@ -64,7 +64,7 @@ impl Kept {
             None if destination.name == IN_CLUSTER_NAME => IN_CLUSTER_SERVER.to_owned(),
             None => destination.server.trim_end_matches('/').to_owned(),
         };
-        redact::url(&server)
+        redact::redact_url(&server)
     }
 }
 
@@ -149,7 +149,7 @@ fn info(key: &ObjectKey, application: &Value, server: &str) -> Labels<10> {
         name,
         project,
         ("autosync_enabled", autosync::is_enabled(application).to_string()),
-        ("repo", redact::url(repo.unwrap_or_default())),
+        ("repo", redact::redact_url(repo.unwrap_or_default())),
         ("dest_server", server.to_owned()),
         ("dest_namespace", text(&spec["destination"]["namespace"])),
         ("sync_status", or(&status["sync"]["status"], "Unknown")),

@@ -17,7 +17,7 @@ use crate::RenderFor;
 use crate::RenderOptions;
 use crate::RenderedSource;
 use crate::SourceType;
-use crate::render::source::render;
+use crate::render::source::render_source;
 
 /// A directory that is checked out and rendered.
 pub(super) struct Source {
@@ -56,7 +56,7 @@ impl Source {
         self
     }
 
-    pub(super) async fn render(&self, source: Value) -> Result<RenderedSource, RenderError> {
+    pub(super) async fn render_source(&self, source: Value) -> Result<RenderedSource, RenderError> {
         let subject = RenderFor {
             application: "shop".into(),
             namespace: "prod".into(),
@@ -74,7 +74,7 @@ impl Source {
         let path = self.directory.path().display().to_string();
         let revision = repositories.resolve(&path, "", None).await.unwrap();
         let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
-        let rendered = render(&checkout, &source, subject, &self.options).await;
+        let rendered = render_source(&checkout, &source, subject, &self.options).await;
         if let Err(error) = &rendered {
             let text = error.to_string();
             assert!(
