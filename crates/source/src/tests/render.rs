@@ -56,7 +56,7 @@ impl Source {
         self
     }
 
-    pub(super) async fn render_source(&self, source: Value) -> Result<RenderedSource, RenderError> {
+    pub(super) async fn render(&self, source: Value) -> Result<RenderedSource, RenderError> {
         let subject = RenderFor {
             application: "shop".into(),
             namespace: "prod".into(),
