@@ -439,7 +439,7 @@ async fn a_schema_reads_nothing_else() {
 #[tokio::test]
 async fn programs_are_stopped_at_their_limits() {
     let failing = Source::new(&["kustomization.yaml"])
-        .program("kustomize", "echo \"SourceError: no such file in $PWD/base\" >&2; exit 1");
+        .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
     let error = failing.fails(json!({})).await;
     assert!(
         error.contains("application shop: kustomize failed: Error: no such file in ./base"),
