@@ -112,17 +112,17 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // Format and level are part of its own configuration.
         Command::Run(_) => {}
         // The screen replaces the log, unless RUST_LOG is set.
-        Command::Demo(_) => telemetry::init(telemetry::LogFormat::Text, "off")?,
+        Command::Demo(_) => telemetry::init_logging(telemetry::LogFormat::Text, "off")?,
         // Its controllers are simulated, and so are their warnings.
-        Command::Simulate(_) => telemetry::init(telemetry::LogFormat::Text, "off")?,
+        Command::Simulate(_) => telemetry::init_logging(telemetry::LogFormat::Text, "off")?,
         // The progress says what the engine in this process does.
         Command::Sync(args) if args.is_local() => {
-            telemetry::init(telemetry::LogFormat::Text, "error")?;
+            telemetry::init_logging(telemetry::LogFormat::Text, "error")?;
         }
         Command::Status(args) if args.watched().is_some() => {
-            telemetry::init(telemetry::LogFormat::Text, "off")?;
+            telemetry::init_logging(telemetry::LogFormat::Text, "off")?;
         }
-        _ => telemetry::init(telemetry::LogFormat::Text, "warn")?,
+        _ => telemetry::init_logging(telemetry::LogFormat::Text, "warn")?,
     }
     match cli.command {
         Command::Demo(args) => demo::run(args),

@@ -146,5 +146,5 @@ fn source(spec: &Value) -> String {
     let more =
         if several.len() > 1 { format!(" and {} more", several.len() - 1) } else { String::new() };
     let slash = if inner.is_empty() { "" } else { "//" };
-    format!("{}{slash}{inner}{at}{more}", wavegate_net::redact::url(text("repoURL")))
+    format!("{}{slash}{inner}{at}{more}", wavegate_net::redact::redact_url(text("repoURL")))
 }

@@ -19,7 +19,7 @@ impl Runner for CredentialPrograms {
             env.push(call.info());
             for (program, args) in call.programs {
                 let invocation = Invocation { program, args, env: env.clone() };
-                match exec_plugin::run(&programs, invocation).await {
+                match exec_plugin::run_exec_plugin(&programs, invocation).await {
                     Ok(output) => return Ok(output),
                     Err(ExecPluginProblem::NotInstalled) => {}
                     Err(ExecPluginProblem::Other(why)) => return Err(Failed::Other(why)),

@@ -56,7 +56,7 @@ pub async fn report(client: &Client, audience: &Audience, error: &str, clock: &C
         };
         for object in list.items.iter().filter(|object| audience.has(object.namespace())) {
             let set = Set::read(&object.parse());
-            let redact = |text: &str| redact::text(text).into_owned();
+            let redact = |text: &str| redact::redact_text(text).into_owned();
             let status = failed::unread(&set, error, redact, clock.now());
             // A conflict is repeated with the next report.
             if let Err(error) = status_writer::write_set_status(client, &set, &status).await {

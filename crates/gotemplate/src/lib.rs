@@ -2,7 +2,7 @@
 //!
 //! Two engines, as an ApplicationSet has them: [`simple`] replaces `{{name}}`, [`go`] is the Go `text/template` language
 //! with its library of functions. Also the sanitisers [`normalize`] and [`slugify`].
-//! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by an [`TemplateError`].
+//! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by a [`TemplateError`].
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -181,7 +181,7 @@ fn certificate_error(error: &Error) -> Option<CertificateError> {
 }
 
 /// What an error says, with its causes.
-pub fn chain(error: &Error) -> String {
+pub fn error_chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

@@ -9,7 +9,7 @@ use gotemplate::go::{Env, Random};
 
 /// Environment of templates: the given time, the system's random bytes, and the CPU time
 /// of this thread.
-pub fn environment(now: Timestamp) -> Env {
+pub fn template_environment(now: Timestamp) -> Env {
     Env::new(now, Box::new(SystemRandom), crate::clock::thread_time)
 }
 

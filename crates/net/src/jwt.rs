@@ -37,7 +37,7 @@ pub enum BadKey {
 /// # Errors
 ///
 /// All of [`BadKey`].
-pub fn signed(pem: &str, claims: &Value) -> Result<String, BadKey> {
+pub fn sign_token(pem: &str, claims: &Value) -> Result<String, BadKey> {
     if pem.len() > MAX_KEY {
         return Err(BadKey::TooLarge);
     }

@@ -146,7 +146,7 @@ pub fn know_url(written: &str) {
     if written.len() < MIN_SECRET || written.len() > MAX_URL {
         return;
     }
-    let shown = url(written);
+    let shown = redact_url(written);
     if shown != written {
         know(written, &shown);
     }
@@ -191,7 +191,7 @@ fn spellings(text: &str) -> Vec<String> {
 }
 
 /// Removes credentials from any text.
-pub fn text(text: &str) -> Cow<'_, str> {
+pub fn redact_text(text: &str) -> Cow<'_, str> {
     let known = KNOWN.read().hide(text);
     let parsed = if known.contains("://") { Cow::Owned(urls(&known)) } else { known };
     let shown = if parsed.contains('@') { Cow::Owned(scp_forms(&parsed)) } else { parsed };
@@ -200,7 +200,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
 
 /// Removes credentials from a text that is one URL. Its end is known, so a password may
 /// contain a space.
-pub fn url(written: &str) -> String {
+pub fn redact_url(written: &str) -> String {
     match written.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", without_credentials(rest)),
         None => scp_forms(written),
@@ -208,21 +208,21 @@ pub fn url(written: &str) -> String {
 }
 
 /// Removes credentials from the message fields of a raw object.
-pub fn messages(object: &mut Value) {
+pub fn redact_messages(object: &mut Value) {
     match object {
         Value::Object(fields) => {
             for (field, value) in fields.iter_mut() {
                 match value {
                     Value::String(words) if WORDS.contains(&field.as_str()) => {
-                        if let Cow::Owned(shown) = text(words) {
+                        if let Cow::Owned(shown) = redact_text(words) {
                             *words = shown;
                         }
                     }
-                    other => messages(other),
+                    other => redact_messages(other),
                 }
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(messages),
+        Value::Array(list) => list.iter_mut().for_each(redact_messages),
         _ => {}
     }
 }

@@ -67,7 +67,7 @@ static JSON: AtomicBool = AtomicBool::new(false);
 /// # Errors
 ///
 /// When the level is unknown; nothing is logged then.
-pub fn init(format: LogFormat, level: &str) -> Result<(), Error> {
+pub fn init_logging(format: LogFormat, level: &str) -> Result<(), Error> {
     // Fails only when logging was started before.
     let started = tracing::subscriber::set_global_default(subscriber(format, level)?);
     if started.is_ok() && format != LogFormat::Text {
@@ -174,14 +174,14 @@ impl Write for Redacted {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let text = match self.1 {
-            LogFormat::Text => crate::redact::text(&text),
+            LogFormat::Text => crate::redact::redact_text(&text),
             LogFormat::Json | LogFormat::ArgoCd => json::redacted(&text),
         };
         // The library has escaped control characters in fields.
         let text = match self.1 {
             LogFormat::Text => terminal::printable_lines(&text, true),
-            LogFormat::Json => terminal::json(&text).into_owned(),
-            LogFormat::ArgoCd => terminal::json(&argo_cd::line(&text)).into_owned(),
+            LogFormat::Json => terminal::escape_json(&text).into_owned(),
+            LogFormat::ArgoCd => terminal::escape_json(&argo_cd::line(&text)).into_owned(),
         };
         self.0.write_all(text.as_bytes())?;
         Ok(line.len())

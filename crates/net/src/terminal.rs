@@ -42,7 +42,7 @@ pub fn printable_lines(text: &str, colour: bool) -> String {
 
 /// Equivalent JSON text with hostile characters escaped as `\u009b`. Apart from line
 /// breaks, JSON contains such characters only in strings.
-pub fn json(text: &str) -> Cow<'_, str> {
+pub fn escape_json(text: &str) -> Cow<'_, str> {
     let raw = |c: char| c != '\n' && is_hostile(c);
     if !text.contains(raw) {
         return Cow::Borrowed(text);

@@ -22,7 +22,7 @@ pub type Trusting = ConfigBuilder<ClientConfig, WantsClientCert>;
 
 /// An error of TLS for users. The library writes "unexpected error" before what this program has
 /// found wrong in a setting.
-pub fn text(error: &Error) -> String {
+pub fn error_text(error: &Error) -> String {
     match error {
         Error::General(text) => text.clone(),
         other => other.to_string(),
@@ -34,7 +34,7 @@ pub fn text(error: &Error) -> String {
 /// # Errors
 ///
 /// When the text is no PEM.
-pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+pub fn parse_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
 
@@ -43,7 +43,7 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem::Erro
 /// # Errors
 ///
 /// When certificates cannot be used.
-pub fn trusting(more: Vec<CertificateDer<'static>>) -> Result<Trusting, Error> {
+pub fn trusting_roots(more: Vec<CertificateDer<'static>>) -> Result<Trusting, Error> {
     let provider = Arc::new(default_provider());
     let verifier = match more.is_empty() {
         true => Verifier::new(Arc::clone(&provider))?,

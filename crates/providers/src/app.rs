@@ -105,7 +105,7 @@ struct Token {
 /// The signed claim to be an app: a JSON Web Token.
 fn claim(id: &str, key: &str, now: i64) -> Result<String, String> {
     let claims = json!({"iat": now - SKEW_SECONDS, "exp": now + VALID_SECONDS, "iss": id});
-    jwt::signed(key, &claims).map_err(|bad| match bad {
+    jwt::sign_token(key, &claims).map_err(|bad| match bad {
         BadKey::NoPem => "is no private key as PEM".to_owned(),
         BadKey::OtherKind => "is not an RSA key".to_owned(),
         BadKey::Rejected(_) => "is not an RSA key of 2048 bits or more".to_owned(),

@@ -24,7 +24,7 @@ pub(super) fn said(body: &[u8]) -> Option<String> {
 pub(super) fn shown(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     // It is shown in conditions, which some readers print as they are.
-    redact::text(&line).chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect()
+    redact::redact_text(&line).chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect()
 }
 
 /// The code of an error of AWS, whose status is 400 for all of them. The token service writes

@@ -202,7 +202,7 @@ impl Api {
         limits: Limits,
         clock: Clock,
     ) -> Result<Self, ProviderError> {
-        let shown = redact::url(base);
+        let shown = redact::redact_url(base);
         let invalid =
             || ProviderError::new(format!("{shown}: is not an address such as https://host"));
         let uri: Uri = base.parse().map_err(|_| invalid())?;
@@ -310,7 +310,7 @@ impl Api {
         let mut url = format!("{}{path}", self.base);
         let mut seen = BTreeSet::new();
         loop {
-            let shown = redact::url(&url);
+            let shown = redact::redact_url(&url);
             if seen.len() >= MAX_PAGES || !seen.insert(url.clone()) {
                 let why = match seen.len() >= MAX_PAGES {
                     true => format!("limit exceeded: the list has more than {MAX_PAGES} pages"),
@@ -365,19 +365,19 @@ impl Api {
                     url = absolute(&target, location)?;
                 }
                 Sent::Elsewhere(location) => {
-                    let to = redact::url(&location);
+                    let to = redact::redact_url(&location);
                     let text = format!("{}: redirects a POST request to {to}", shown(&target));
                     return Err(ProviderError::new(text));
                 }
             }
         }
-        let shown = redact::url(&url);
+        let shown = redact::redact_url(&url);
         Err(ProviderError::new(format!("{shown}: more than {MAX_REDIRECTS} redirects")))
     }
 
     /// A URL of this server; of another one it is an error, since it would get the token.
     fn target(&self, url: &str) -> Result<Uri, ProviderError> {
-        let invalid = || ProviderError::new(format!("{}: is not a URL", redact::url(url)));
+        let invalid = || ProviderError::new(format!("{}: is not a URL", redact::redact_url(url)));
         let target: Uri = url.parse().map_err(|_| invalid())?;
         let base: Uri = self.base.parse().map_err(|_| invalid())?;
         if origin(&target) == origin(&base) {

@@ -166,11 +166,11 @@ pub(super) fn basic(user: &str, password: &str) -> String {
 pub(super) fn trust(pem: Option<&str>, insecure: bool) -> Result<ClientConfig, String> {
     let trusting = match pem {
         _ if insecure => tls::trusting_any(),
-        None => tls::trusting(Vec::new()),
-        Some(pem) => match tls::certificates(pem) {
-            Ok(read) if !read.is_empty() => tls::trusting(read),
+        None => tls::trusting_roots(Vec::new()),
+        Some(pem) => match tls::parse_certificates(pem) {
+            Ok(read) if !read.is_empty() => tls::trusting_roots(read),
             Ok(_) | Err(_) => return Err("has no certificate as PEM".to_owned()),
         },
     };
-    Ok(trusting.map_err(|error| tls::text(&error))?.with_no_client_auth())
+    Ok(trusting.map_err(|error| tls::error_text(&error))?.with_no_client_auth())
 }

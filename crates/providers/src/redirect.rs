@@ -28,7 +28,7 @@ pub(super) fn absolute(target: &Uri, location: String) -> Result<String, Provide
     match location.parse::<Uri>().is_ok_and(|to| to.scheme().is_some()) {
         true => Ok(location),
         false => {
-            let (from, to) = (shown(target), error_text::shown(&redact::url(&location)));
+            let (from, to) = (shown(target), error_text::shown(&redact::redact_url(&location)));
             let why = "which is neither a URL nor a path that begins with /; write the address \
                        that the server has now";
             Err(ProviderError::new(format!("{from}: redirects to {to:?}, {why}")))
@@ -46,5 +46,5 @@ pub(super) fn origin(url: &Uri) -> String {
 /// A URL without its parameters, for messages.
 pub(super) fn shown(url: &Uri) -> String {
     let text = url.to_string();
-    redact::url(text.split(['?', '#']).next().unwrap_or_default())
+    redact::redact_url(text.split(['?', '#']).next().unwrap_or_default())
 }

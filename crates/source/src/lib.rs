@@ -10,8 +10,8 @@
 //! - Credentials are passed to `git` by `git::login`; a [`RepoIdentity`] is exchanged for a token
 //!   before that. Submodules are repositories of their own, permitted by a
 //!   [`RepositoryAccess`].
-//! - [`render`] turns a [`Checkout`] and a raw `source` block into
-//!   [`Manifest`]s; [`directory`] is the part for plain manifests.
+//! - [`render_source`] turns a [`Checkout`] and a raw `source` block into
+//!   [`Manifest`]s; [`read_directory`] is the part for plain manifests.
 //! - [`SourceError`] and [`RenderError`] distinguish a missing object from a failed read:
 //!   nothing is deleted because of a failed read.
 //!
@@ -50,12 +50,12 @@ pub use self::http::credentials::RepoCredentials;
 pub use self::http::identity::RepoIdentity;
 pub use answer::Freshness;
 pub use directory::jsonnet::evaluate_local;
-pub use directory::listing::{directories, files};
-pub use directory::manifests::{DEFAULT_MAX_BYTES, DirectoryOptions, directory};
+pub use directory::listing::{list_directories, list_files};
+pub use directory::manifests::{DEFAULT_MAX_BYTES, DirectoryOptions, read_directory};
 pub use directory::source_directory::DEFAULT_MAX_MEMORY;
 pub use error::SourceError;
 pub use git::access::RepositoryAccess;
-pub use git::address::{Allow, redact};
+pub use git::address::{Allow, redact_urls};
 pub use git::checkout::Checkout;
 pub use git::refs::{Revision, RevisionTarget};
 pub use git::requests::{BOUNDS, GitRequests, Requests};
@@ -73,5 +73,5 @@ pub use process::tools::{BuildOptions, Programs};
 pub use render::kind::{EnabledTypes, SourceType, explicit_type};
 pub use render::manifest::{Manifest, RenderError};
 pub use render::render_for::{ClusterFacts, RenderFor};
-pub use render::source::{RenderOptions, RenderedSource, directory_options, render};
+pub use render::source::{RenderOptions, RenderedSource, directory_options, render_source};
 pub use repositories::Repositories;

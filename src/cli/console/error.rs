@@ -112,6 +112,6 @@ pub(in crate::cli) fn fault(error: &Error) {
 
 fn print_line(kind: &str, text: &str) {
     // A closed standard error is ignored.
-    let text = wavegate_net::redact::text(text);
+    let text = wavegate_net::redact::redact_text(text);
     let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(&text));
 }

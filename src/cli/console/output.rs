@@ -45,7 +45,7 @@ impl OutputArgs {
     ) -> anyhow::Result<()> {
         print(&match self.format {
             // Data is printed unchanged; text output contains no credentials.
-            OutputFormat::Table => wavegate_net::redact::text(&table(data)).into_owned(),
+            OutputFormat::Table => wavegate_net::redact::redact_text(&table(data)).into_owned(),
             OutputFormat::Json => json(data)?,
             OutputFormat::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })
@@ -62,7 +62,7 @@ impl OutputArgs {
 
 /// Data as indented JSON with a newline at its end.
 pub(in crate::cli) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
-    Ok(terminal::json(&serde_json::to_string_pretty(data)?).into_owned() + "\n")
+    Ok(terminal::escape_json(&serde_json::to_string_pretty(data)?).into_owned() + "\n")
 }
 
 /// Data as YAML, one document for each value.
@@ -83,7 +83,7 @@ pub(in crate::cli) fn yaml(values: &[Value]) -> anyhow::Result<String> {
         values.iter().map(|value| without_hostile(value, &mark, &mut hostile)).collect();
     let mut text = yaml::to_string_all(&values)?;
     for (index, string) in hostile.iter().enumerate() {
-        let escaped = terminal::json(&serde_json::to_string(string)?).into_owned();
+        let escaped = terminal::escape_json(&serde_json::to_string(string)?).into_owned();
         text = text.replace(&word(&mark, index), &escaped);
     }
     Ok(text)

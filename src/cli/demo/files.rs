@@ -228,7 +228,7 @@ fn check_sources(application: &Value) -> Result<(), String> {
 
 /// Whether the address of a repository is local.
 fn check_repository(address: &str) -> Result<(), String> {
-    let shown = wavegate_net::redact::url(address);
+    let shown = wavegate_net::redact::redact_url(address);
     let path = address.strip_prefix("file://").unwrap_or(address);
     if relative(address).is_some() {
         return Err(format!(

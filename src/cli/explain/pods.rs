@@ -127,7 +127,7 @@ async fn one(
     found.events = reader.events(&uids).await;
     let cause = below::cause(&found)?;
     // Also in JSON: a program may have printed its credentials when it ended.
-    let message = wavegate_net::redact::text(&cause.message).into_owned();
+    let message = wavegate_net::redact::redact_text(&cause.message).into_owned();
     Some(Cause { message, ..cause })
 }
 

@@ -19,7 +19,7 @@ use wavegate_controller::settings::{
     ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings,
 };
 use wavegate_net::clock::Clock;
-use wavegate_net::entropy::environment;
+use wavegate_net::entropy::template_environment;
 use wavegate_providers::{Objects, Providers};
 use wavegate_rollout::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use wavegate_rollout::desired::{self, Generation};
@@ -137,7 +137,7 @@ impl GeneratorFacts {
     pub async fn generate(&mut self, set: &Value) -> Result<Generation, desired::Error> {
         let mut reads = 0;
         loop {
-            let mut env = environment(Clock::system().now());
+            let mut env = template_environment(Clock::system().now());
             match desired::generate(set, &self.inputs, &mut env) {
                 Err(desired::Error::Unread(unread)) if reads < MAX_READS => {
                     reads += 1;

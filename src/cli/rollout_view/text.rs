@@ -40,7 +40,7 @@ impl StyledLine {
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let mut combining = 0;
-        let text = wavegate_net::redact::text(text.as_ref());
+        let text = wavegate_net::redact::redact_text(text.as_ref());
         let clean = text.chars().filter_map(|c| {
             combining = if columns(c) == 0 && !is_hostile(c) { combining + 1 } else { 0 };
             match c {

@@ -120,7 +120,7 @@ impl LiveSettings {
                     }
                 }
                 Err(error) => {
-                    let error = redact::text(&error.to_string()).into_owned();
+                    let error = redact::redact_text(&error.to_string()).into_owned();
                     if self.said.refused != error {
                         tracing::error!(
                             error,

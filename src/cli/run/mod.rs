@@ -83,9 +83,9 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::resolve(args.flags.clone(), &environment, &settings);
     let config = config.and_then(|config| config.check().map(|()| config));
     // What reads the log expects JSON in each line, also of settings that end the program.
-    let config = config.inspect_err(|_| drop(telemetry::init(format, &first.log_level)));
+    let config = config.inspect_err(|_| drop(telemetry::init_logging(format, &first.log_level)));
     let mut config = config?;
-    telemetry::init(config.log_format.parse()?, &config.log_level)?;
+    telemetry::init_logging(config.log_format.parse()?, &config.log_level)?;
     warn_of_unknown_variables();
     warn_of_missing_namespace(&client, namespace).await;
     // Always the same, so that what a killed process has left there is found and removed.
@@ -343,7 +343,7 @@ async fn read_config_maps(
              may hold settings"
         );
         let unread = format!("ConfigMap {namespace}/{name} cannot be read: {error}");
-        readiness.wait_for(&redact::text(&unread));
+        readiness.wait_for(&redact::redact_text(&unread));
         // Nothing else says it: the sets would keep the status of the last run.
         if is_refused && !config.application_sets.dry_run {
             let audience = controller::unread::Audience {

@@ -381,7 +381,7 @@ impl<'a> WaitLoop<'a> {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.known.live.began.elapsed().as_secs_f64());
-        let line = printable(&wavegate_net::redact::text(&format!("{clock} {line}"))) + "\n";
+        let line = printable(&wavegate_net::redact::redact_text(&format!("{clock} {line}"))) + "\n";
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
         output::print(&line).map_err(failed)
     }

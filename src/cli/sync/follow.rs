@@ -121,7 +121,7 @@ impl FollowOptions {
         let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
         let line = |line: &ProgressLine| {
             let text = format!("{clock} {}{}", self.prefix, line.plain(width));
-            output::printable(&wavegate_net::redact::text(&text)) + "\n"
+            output::printable(&wavegate_net::redact::redact_text(&text)) + "\n"
         };
         let text: String = lines.iter().map(line).collect();
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);

@@ -52,7 +52,7 @@ fn title(report: &TreeReport) -> String {
     let destination = &report.destination;
     let cluster = match (destination.name.as_str(), destination.server.as_str()) {
         ("", IN_CLUSTER_SERVER) => IN_CLUSTER_NAME.to_owned(),
-        ("", server) => wavegate_net::redact::url(server),
+        ("", server) => wavegate_net::redact::redact_url(server),
         (name, _) => name.to_owned(),
     };
     let states = [report.sync.as_str(), report.health.status.as_str()];

@@ -67,7 +67,7 @@ impl Reasons {
 
 fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let text = wavegate_net::redact::text(text).into_owned();
+    let text = wavegate_net::redact::redact_text(text).into_owned();
     writeln!(out, "{}", printable_lines(&text, false))?;
     out.flush()
 }

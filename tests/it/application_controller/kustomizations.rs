@@ -139,7 +139,7 @@ async fn render(
     let checkout = repositories.checkout(url, &revision, None).await.unwrap();
     let subject = source::RenderFor { application: "shop".into(), ..Default::default() };
     let source = json!({"path": "app", "kustomize": block});
-    let rendered = source::render(&checkout, &source, &subject, &settings.render).await;
+    let rendered = source::render_source(&checkout, &source, &subject, &settings.render).await;
     let rendered = rendered.map_err(|error| error.to_string())?;
     Ok(rendered.manifests.into_iter().map(|manifest| manifest.object).collect())
 }

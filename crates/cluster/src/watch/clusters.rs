@@ -110,7 +110,7 @@ impl Entry {
 
     /// The error of its Secret.
     fn failed(&self, reason: String) -> Error {
-        let server = redact::url(&self.link.server);
+        let server = redact::redact_url(&self.link.server);
         Error::Secret { secret: self.secret.clone(), server, reason }
     }
 }
@@ -212,7 +212,8 @@ impl std::fmt::Debug for Clusters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.state.lock();
         let entries = state.entries.values();
-        let servers: Vec<String> = entries.map(|entry| redact::url(&entry.link.server)).collect();
+        let servers: Vec<String> =
+            entries.map(|entry| redact::redact_url(&entry.link.server)).collect();
         f.debug_struct("Clusters").field("servers", &servers).finish()
     }
 }
@@ -383,7 +384,7 @@ impl Clusters {
         match entry {
             _ if uses_own && !self.own_enabled => Err(Error::Disabled),
             None if !is_own && name.is_empty() => {
-                Err(Error::Unknown { field: "server", value: redact::url(server) })
+                Err(Error::Unknown { field: "server", value: redact::redact_url(server) })
             }
             None if !is_own => Err(Error::Unknown { field: "name", value: name.clone() }),
             Some(entry) => match &entry.problem {
@@ -403,7 +404,7 @@ impl Clusters {
         }
         let refresh = state.refresh(link)?.to_owned();
         let cluster = ClusterCache::with_trees(
-            &redact::url(&link.server),
+            &redact::redact_url(&link.server),
             client,
             (self.mark.clone(), self.reach_of(link)),
             self.trigger.clone(),

@@ -149,7 +149,8 @@ impl Reconciliation<'_> {
         let (mut warnings, mut notes) = (Vec::new(), Vec::new());
         let mut weight = 0;
         for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
-            let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
+            let rendered =
+                source::render_source(checkout, raw, &subject, &ctx.settings.render).await;
             let rendered = rendered.map_err(|error| ObserveError::Source {
                 message: error.to_string(),
                 transient: error.is_transient(),

@@ -239,5 +239,5 @@ impl SetMemory {
 
 /// Removes credentials from a text.
 pub fn redact(text: &str) -> String {
-    wavegate_net::redact::text(text).into_owned()
+    wavegate_net::redact::redact_text(text).into_owned()
 }

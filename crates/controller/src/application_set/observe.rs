@@ -13,7 +13,7 @@ use super::context::{Claim, Context, Read};
 use super::memory::{GeneratedFrom, SetMemory};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::object::Object;
-use wavegate_net::entropy::environment;
+use wavegate_net::entropy::template_environment;
 use wavegate_rollout::application_set::deletion::Leaving;
 use wavegate_rollout::application_set::generated::{Collector, Generated};
 use wavegate_rollout::application_set::observe::Existing;
@@ -390,7 +390,7 @@ fn generate_within(
     now: Timestamp,
 ) -> Generated {
     let mut collector = Collector::new(set, &context.settings.decisions);
-    let mut env = environment(now);
+    let mut env = template_environment(now);
     let mut reads = Reads::default();
     let take = &mut |application: Value, origin: String| {
         // For all messages about them.

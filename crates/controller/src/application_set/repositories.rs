@@ -229,11 +229,11 @@ pub async fn read(
         let shown = checkout.repo().to_owned();
         let answer = match &request.what {
             GitRead::Directories { hidden } => {
-                source::directories(&checkout, *hidden).map(GitAnswer::Directories)
+                source::list_directories(&checkout, *hidden).map(GitAnswer::Directories)
             }
             GitRead::Files { .. } => {
                 let wanted = request.files()?;
-                source::files(&checkout, &wanted).map(GitAnswer::Files)
+                source::list_files(&checkout, &wanted).map(GitAnswer::Files)
             }
         };
         answer.map_err(|error| format!("repository {shown}: {error}"))

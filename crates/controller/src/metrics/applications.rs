@@ -55,7 +55,7 @@ impl Kept {
             None if destination.name == IN_CLUSTER_NAME => IN_CLUSTER_SERVER.to_owned(),
             None => destination.server.trim_end_matches('/').to_owned(),
         };
-        redact::url(&server)
+        redact::redact_url(&server)
     }
 }
 
@@ -133,7 +133,7 @@ fn info(key: &ObjectKey, application: &ApplicationView, server: &str) -> Labels<
         name,
         project,
         ("autosync_enabled", spec.sync_policy.is_automated().to_string()),
-        ("repo", redact::url(&spec.repository())),
+        ("repo", redact::redact_url(&spec.repository())),
         ("dest_server", server.to_owned()),
         ("dest_namespace", spec.destination.namespace.clone()),
         ("sync_status", known(&status.sync)),

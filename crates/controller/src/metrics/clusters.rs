@@ -17,7 +17,9 @@ impl Kept {
         let all = clusters.facts();
         let all: Vec<_> = all
             .into_iter()
-            .map(|(server, (name, facts))| (redact::url(&server), name, facts.unwrap_or_default()))
+            .map(|(server, (name, facts))| {
+                (redact::redact_url(&server), name, facts.unwrap_or_default())
+            })
             .collect();
         let server_of = |server: &str| ("server", server.to_owned());
         let version =

@@ -14,7 +14,7 @@ const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 const TRIM_MARKER_LEN: usize = 2;
 
-/// Splits the whole text. The last token is `Eof`; only `Eof` follows an `TemplateError`.
+/// Splits the whole text. The last token is `Eof`; only `Eof` follows an `Error`.
 pub(super) fn lex(text: &str) -> Vec<Item> {
     let mut lexer = Lexer {
         input: text,

@@ -64,10 +64,10 @@ fn credentials_are_hidden_wherever_they_stand_in_a_text() {
         ("mail: me@host: or not", "mail: me@host: or not"),
     ];
     for (given, want) in cases {
-        assert_eq!(text(given), want, "{given}");
-        assert_eq!(text(want), want, "twice: {given}");
+        assert_eq!(redact_text(given), want, "{given}");
+        assert_eq!(redact_text(want), want, "twice: {given}");
         let inside = format!("ä {given}\nnext");
-        assert!(text(&inside).ends_with("\nnext"), "{inside}");
+        assert!(redact_text(&inside).ends_with("\nnext"), "{inside}");
     }
 }
 
@@ -80,7 +80,7 @@ fn a_url_alone_may_hold_anything() {
         ("user:pw@host:r", "***@host:r"),
         ("https://h/r", "https://h/r"),
     ] {
-        assert_eq!(url(given), want, "{given}");
+        assert_eq!(redact_url(given), want, "{given}");
     }
 }
 
@@ -88,21 +88,21 @@ fn a_url_alone_may_hold_anything() {
 fn what_is_known_is_hidden_in_any_form() {
     know_url("https://us'er:12 3\"4@known.example/r");
     assert_eq!(
-        text("cannot read https://us'er:12 3\"4@known.example/r: no"),
+        redact_text("cannot read https://us'er:12 3\"4@known.example/r: no"),
         "cannot read https://***@known.example/r: no"
     );
     assert_eq!(
-        text(r#"{"error":"https://us'er:12 3\"4@known.example/r"}"#),
+        redact_text(r#"{"error":"https://us'er:12 3\"4@known.example/r"}"#),
         r#"{"error":"https://***@known.example/r"}"#
     );
     know_secret("short");
     know_secret("a-token-that-is-long\n");
-    assert_eq!(text("short a-token-that-is-long."), "short ***.");
+    assert_eq!(redact_text("short a-token-that-is-long."), "short ***.");
     know_urls_of(&json!({"spec": {"sources": [{"repoURL": "https://u:field 1@f.example/r"}]}}));
-    assert_eq!(text("x https://u:field 1@f.example/r"), "x https://***@f.example/r");
+    assert_eq!(redact_text("x https://u:field 1@f.example/r"), "x https://***@f.example/r");
     let mut status =
         json!({"conditions": [{"message": "https://u:p@h/r"}], "repoURL": "https://u:p@h/r"});
-    messages(&mut status);
+    redact_messages(&mut status);
     assert_eq!(
         status,
         json!({"conditions": [{"message": "https://***@h/r"}], "repoURL": "https://u:p@h/r"})

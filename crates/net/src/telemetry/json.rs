@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// was escaped: a quote that belongs to a password would end it otherwise, and the line would be
 /// no JSON.
 pub fn redacted(line: &str) -> Cow<'_, str> {
-    let as_a_whole = crate::redact::text(line);
+    let as_a_whole = crate::redact::redact_text(line);
     let is_plain = matches!(as_a_whole, Cow::Borrowed(_)) && !line.contains('\\');
     if is_plain || !line.starts_with('{') {
         return as_a_whole;
@@ -39,9 +39,9 @@ fn length_of_string(text: &str) -> usize {
 
 fn redacted_string(string: &str) -> Cow<'_, str> {
     let Ok(text) = serde_json::from_str::<String>(string) else {
-        return crate::redact::text(string);
+        return crate::redact::redact_text(string);
     };
-    match crate::redact::text(&text) {
+    match crate::redact::redact_text(&text) {
         Cow::Borrowed(_) => Cow::Borrowed(string),
         Cow::Owned(shown) => Cow::Owned(serde_json::Value::from(shown).to_string()),
     }

@@ -28,7 +28,10 @@ const MAX_BYTES: u64 = 64 << 20;
 ///
 /// When a directory cannot be read or a limit is exceeded: a part of the list would delete
 /// Applications.
-pub fn directories(checkout: &Checkout, with_hidden: bool) -> Result<Vec<String>, RenderError> {
+pub fn list_directories(
+    checkout: &Checkout,
+    with_hidden: bool,
+) -> Result<Vec<String>, RenderError> {
     let mut found = Vec::new();
     walk(checkout.root(), &mut |path, kind, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -52,7 +55,7 @@ pub fn directories(checkout: &Checkout, with_hidden: bool) -> Result<Vec<String>
 ///
 /// When `wanted` exceeds a limit, a file cannot be read, is not UTF-8, is a link that leaves the checkout, or a limit
 /// is exceeded.
-pub fn files(
+pub fn list_files(
     checkout: &Checkout,
     wanted: &dyn Fn(&str) -> Result<bool, String>,
 ) -> Result<BTreeMap<String, String>, RenderError> {

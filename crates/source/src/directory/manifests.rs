@@ -70,7 +70,7 @@ impl Default for DirectoryOptions {
 ///
 /// [`RenderError`], with file and line if known. No manifests are returned then, since
 /// missing ones would look like deletions.
-pub fn directory(
+pub fn read_directory(
     checkout_root: &Path,
     path: &str,
     options: &DirectoryOptions,
@@ -102,7 +102,7 @@ pub(crate) struct Content {
     pub notes: Vec<String>,
 }
 
-/// Like [`directory`], with Jsonnet; entering one of `submodules` is an error, since their
+/// Like [`read_directory`], with Jsonnet; entering one of `submodules` is an error, since their
 /// files are missing.
 pub(crate) fn read(
     checkout_root: &Path,

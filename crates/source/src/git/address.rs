@@ -66,7 +66,7 @@ impl Address {
     pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, SourceError> {
         // Redacts everything that is reported about the URL from here on.
         wavegate_net::redact::know_url(repo_url);
-        let shown = printable(&wavegate_net::redact::url(repo_url));
+        let shown = printable(&wavegate_net::redact::redact_url(repo_url));
         let invalid = |reason: &str| SourceError::InvalidUrl {
             repo: shown.clone(),
             reason: reason.to_owned(),
@@ -278,8 +278,8 @@ fn percent_decode(text: &str) -> String {
 ///
 /// `scheme://user:password@host` becomes `scheme://***@host`, anywhere in the text. A
 /// plain `ssh://git@host` loses its user name, too.
-pub fn redact(text: &str) -> String {
-    printable(&wavegate_net::redact::text(text))
+pub fn redact_urls(text: &str) -> String {
+    printable(&wavegate_net::redact::redact_text(text))
 }
 
 fn printable(text: &str) -> String {

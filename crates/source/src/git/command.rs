@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::error::SourceError;
-use crate::git::address::{Address, redact};
+use crate::git::address::{Address, redact_urls};
 use crate::git::login::Login;
 use crate::git::requests::GitRequests;
 use crate::http::credentials::RepoCredentials;
@@ -448,7 +448,7 @@ fn detail_of(stderr: &str, address: &Address, credentials: Option<&RepoCredentia
     for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }
-    let text = redact(&text);
+    let text = redact_urls(&text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut joined = lines.collect::<Vec<_>>().join("; ");
     if joined.is_empty() {

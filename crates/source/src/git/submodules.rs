@@ -171,7 +171,7 @@ impl GitRepositories {
         depth: usize,
     ) -> Result<Arc<Checkout>, SourceError> {
         let invalid = |reason: String| SourceError::InvalidUrl {
-            repo: crate::redact(&module.url).chars().take(200).collect(),
+            repo: crate::redact_urls(&module.url).chars().take(200).collect(),
             reason,
         };
         let url = resolved(repo_url, &module.url).map_err(invalid)?;

@@ -66,7 +66,7 @@ impl Naming {
         let mut found = Vec::new();
         for (name, document) in &self.0 {
             let unreadable = |reason: String| {
-                RenderError::unreadable(source_dir.shown(name), crate::redact(&reason))
+                RenderError::unreadable(source_dir.shown(name), crate::redact_urls(&reason))
             };
             for one in entries(document).map_err(unreadable)? {
                 if !found.contains(&one) {
@@ -145,7 +145,7 @@ pub(crate) fn missing_dependencies(
     let named = missing.iter().map(|name| {
         let repository = declared.iter().find(|one| one.name == *name);
         match repository.map(|one| one.repository.as_str()).filter(|text| !text.is_empty()) {
-            Some(repository) => format!("{name} (repository {})", crate::redact(repository)),
+            Some(repository) => format!("{name} (repository {})", crate::redact_urls(repository)),
             None => name.clone(),
         }
     });

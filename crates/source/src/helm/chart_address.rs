@@ -26,7 +26,8 @@ impl ChartAddress {
     /// [`SourceError::InvalidUrl`].
     pub(crate) fn parse(repo_url: &str, allow: Allow) -> Result<Self, SourceError> {
         wavegate_net::redact::know_url(repo_url);
-        let shown: String = crate::redact(repo_url).chars().filter(|c| !c.is_control()).collect();
+        let shown: String =
+            crate::redact_urls(repo_url).chars().filter(|c| !c.is_control()).collect();
         let invalid = |reason: &str| SourceError::InvalidUrl {
             repo: shown.clone(),
             reason: reason.to_owned(),

@@ -119,7 +119,7 @@ fn check(bytes: &[u8], shown: &str) -> Result<(), RenderError> {
     let mut names = Vec::new();
     identifiers(&schema, &mut names);
     let Some(reference) = outside_reference(&schema, &names) else { return Ok(()) };
-    let reference: String = crate::redact(reference).chars().take(200).collect();
+    let reference: String = crate::redact_urls(reference).chars().take(200).collect();
     let reason = format!(
         "{shown}: $ref {reference:?} is not in the schema, and nothing is read from elsewhere; copy \
          it into the schema, or set helm.skipSchemaValidation"

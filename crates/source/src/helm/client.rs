@@ -382,7 +382,7 @@ impl HelmClient<'_> {
                 said = said.replace(&login.credentials.password, "***");
             }
         }
-        let said: String = crate::redact(said.trim()).chars().take(DETAIL).collect();
+        let said: String = crate::redact_urls(said.trim()).chars().take(DETAIL).collect();
         classified(address, what, said)
     }
 }

@@ -107,7 +107,7 @@ fn logins(
         let reason = format!(
             "application {}: dependency {name} of the chart: {}",
             subject.application,
-            crate::redact(why)
+            crate::redact_urls(why)
         );
         RenderError::source(reason)
     };

@@ -156,12 +156,12 @@ mod tests {
             reason(stdout, stderr),
             "...Unable to get an update from the \"repository-0\" chart repository (https://h/c): \
              failed to fetch https://h/c/index.yaml : 401 Unauthorized \
-             SourceError: no cached repository for repository-0 found."
+             Error: no cached repository for repository-0 found."
         );
         assert_eq!(reason("", "Error: x\n"), "Error: x");
         // Warnings about charts of the index, and about values.
         let warned = "index.go:370: skipping loading invalid entry for chart \"timeout\"\n\
-            SourceError: chart \"c\" not found\nError: more\n";
+            Error: chart \"c\" not found\nError: more\n";
         assert_eq!(reason("", warned), "Error: chart \"c\" not found\nError: more");
         assert_eq!(
             cause("fatal error: runtime: out of memory\n"),

@@ -255,12 +255,12 @@ impl Named<'_> {
             None if relative.is_empty() => format!("./{file}"),
             None => format!("./{relative}/{file}"),
         };
-        crate::redact(&whole)
+        crate::redact_urls(&whole)
     }
 
     fn refused(&self, file: &str, why: &str) -> RenderError {
         let reason = format!("helm.{}[{}]: {file}: {why}", self.field, self.index);
-        RenderError::source(crate::redact(&reason))
+        RenderError::source(crate::redact_urls(&reason))
     }
 
     fn outside(&self, file: &str) -> RenderError {

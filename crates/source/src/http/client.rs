@@ -121,7 +121,8 @@ async fn attempt(
     if is_encrypted && url.host().is_some_and(|host| !is_name(host)) {
         return Err(unusable("its host is no name for a certificate"));
     }
-    let tls = trusting(credentials).map_err(|error| TransportError::Unusable(tls::text(&error)))?;
+    let tls =
+        trusting(credentials).map_err(|error| TransportError::Unusable(tls::error_text(&error)))?;
     let proxy = Proxy {
         url: credentials.proxy.clone(),
         except: credentials.no_proxy.clone(),
@@ -139,10 +140,10 @@ fn is_name(host: &str) -> bool {
 
 fn trusting(credentials: &RepoCredentials) -> Result<ClientConfig, TlsError> {
     let wrong = |what: &str| TlsError::General(format!("{what} is no PEM"));
-    let certificates = |pem: &str| tls::certificates(pem).map_err(|_| wrong("a certificate"));
+    let certificates = |pem: &str| tls::parse_certificates(pem).map_err(|_| wrong("a certificate"));
     let config = match credentials.insecure_skip_server_verification {
         true => tls::trusting_any()?,
-        false => tls::trusting(certificates(&credentials.ca_certificates)?)?,
+        false => tls::trusting_roots(certificates(&credentials.ca_certificates)?)?,
     };
     if credentials.client_certificate.is_empty() {
         return Ok(config.with_no_client_auth());
@@ -180,7 +181,7 @@ async fn exchange(
                 true => "through the proxy of the repository: ",
                 false => "",
             };
-            TransportError::Unreachable(format!("{way}{}", connect::chain(&error)))
+            TransportError::Unreachable(format!("{way}{}", connect::error_chain(&error)))
         }
     })?;
     let (head, mut body) = answer.into_parts();

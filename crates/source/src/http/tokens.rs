@@ -147,11 +147,13 @@ impl NoToken {
         let repo = address.shown.clone();
         match self {
             Self::Refused(why) => {
-                let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
+                let detail =
+                    redact::redact_text(&format!("{}: {why}", identity.name())).into_owned();
                 SourceError::refused(repo, detail)
             }
             Self::Unreachable(why) => {
-                let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
+                let detail =
+                    redact::redact_text(&format!("{}: {why}", identity.name())).into_owned();
                 SourceError::unreachable(repo, detail)
             }
         }
@@ -329,7 +331,7 @@ async fn github(
     let now = Timestamp::now().as_second();
     // Clocks differ; a token of more than ten minutes is refused.
     let claims = json!({"iat": now - 60, "exp": now + 540, "iss": app});
-    let signed = jwt::signed(key, &claims)
+    let signed = jwt::sign_token(key, &claims)
         .map_err(|why| NoToken::Refused(format!("githubAppPrivateKey {why}")))?;
     let headers = [
         ("authorization", format!("Bearer {signed}")),
@@ -429,7 +431,7 @@ async fn google(server: &Server, key: &str) -> Result<Fresh, NoToken> {
     }
     let now = Timestamp::now().as_second();
     let claims = json!({"iss": email, "scope": GOOGLE, "aud": url, "iat": now, "exp": now + 3600});
-    let signed = jwt::signed(&key.private_key, &claims)
+    let signed = jwt::sign_token(&key.private_key, &claims)
         .map_err(|why| NoToken::Refused(format!("its private_key {why}")))?;
     let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let body = form(&[("grant_type", grant), ("assertion", &signed)]);

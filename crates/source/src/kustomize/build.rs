@@ -198,7 +198,7 @@ fn components(source_dir: &SourceDirectory, block: &Block) -> Result<Vec<String>
     for (index, component) in block.components.iter().enumerate() {
         let refused = |why: &str| {
             let reason = format!("kustomize.components[{index}]: {component}: {why}");
-            RenderError::source(crate::redact(&reason))
+            RenderError::source(crate::redact_urls(&reason))
         };
         let is_remote = component.contains("://") || component.starts_with('/');
         if component.contains(['*', '?', '[']) && !is_remote {

@@ -232,7 +232,7 @@ impl Visit<'_> {
     }
 
     fn refused(&self, file: &Path, at: &str, entry: &str) -> RenderError {
-        let (file, entry) = (self.shown(file), crate::redact(entry));
+        let (file, entry) = (self.shown(file), crate::redact_urls(entry));
         let entry: String = entry.chars().take(200).collect();
         RenderError::source(format!(
             "{file}: {at}: {entry:?} is not in the repository, and nothing is fetched from \

@@ -350,7 +350,7 @@ impl<'a> Session<'a> {
         for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
             words = words.replace(secret, "***");
         }
-        let words: String = crate::redact(&words)
+        let words: String = crate::redact_urls(&words)
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .take(DETAIL)

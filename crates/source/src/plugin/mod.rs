@@ -164,7 +164,7 @@ impl Programs {
         let answer = answer.map_err(|why| RenderError::Plugin {
             application: subject.application.clone(),
             transient: matches!(why, Failed::Lost(_)),
-            detail: format!("plugin {name}: {}", crate::redact(&why.to_string())),
+            detail: format!("plugin {name}: {}", crate::redact_urls(&why.to_string())),
         })?;
         let mut sink = Sink::new(subject.memory);
         for text in &answer.manifests {
@@ -195,7 +195,7 @@ impl Unanswered {
         match self {
             Self::Call(why) => {
                 let is_lost = matches!(why, Failed::Lost(_));
-                worded(is_lost, crate::redact(&why.to_string()))
+                worded(is_lost, crate::redact_urls(&why.to_string()))
             }
             Self::Files(error) => error,
         }
@@ -238,7 +238,7 @@ impl Search<'_> {
             let answer = match connection.matches(metadata, &sent.file).await {
                 // The command of a discovery may end with an error where it finds nothing.
                 Err(Failed::Refused(why)) if !is_named => {
-                    let why = crate::redact(&why);
+                    let why = crate::redact_urls(&why);
                     tracing::warn!(plugin = name, %why, "the discovery of a plugin failed");
                     return Ok(Found::Other);
                 }

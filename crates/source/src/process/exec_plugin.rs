@@ -108,7 +108,7 @@ pub enum ExecPluginProblem {
 /// # Errors
 ///
 /// All of [`ExecPluginProblem`]. What the program says of its failure is cut to a line.
-pub async fn run(
+pub async fn run_exec_plugin(
     programs: &Programs,
     invocation: Invocation,
 ) -> Result<Vec<u8>, ExecPluginProblem> {
@@ -178,7 +178,7 @@ pub async fn run(
         .map(str::trim)
         .rfind(|line| !line.is_empty())
         .unwrap_or("without a message");
-    let said = redact::text(said);
+    let said = redact::redact_text(said);
     let said: String = said.chars().take(SHOWN).collect();
     Err(other(format!("{}: {said}", output.status)))
 }

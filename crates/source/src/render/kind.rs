@@ -176,7 +176,7 @@ pub(crate) fn with_overrides(
         let Some(patch) = override_file(source_dir, name)? else { continue };
         api::read::<ApplicationSource>(&patch.value).map_err(|error| {
             let reason = format!("{error}; write it as in the source of an Application");
-            RenderError::unreadable(name, crate::redact(&reason))
+            RenderError::unreadable(name, crate::redact_urls(&reason))
         })?;
         warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
         let unknown = api::unknown::in_source(&patch.value);

@@ -271,7 +271,7 @@ impl Programs {
             if let Some(error) = chart::missing_by_helm(source_dir, subject, &output.stderr) {
                 return Err(error);
             }
-            let mut said = crate::redact(errors::cause(&output.stderr));
+            let mut said = crate::redact_urls(errors::cause(&output.stderr));
             if let Some(signal) = output.status.signal() {
                 said = format!("ended by signal {signal} {said}");
             }

@@ -60,7 +60,7 @@ pub struct RenderedSource {
 /// # Errors
 ///
 /// [`RenderError::At`] with the repository and revision. Never a partial result.
-pub async fn render(
+pub async fn render_source(
     checkout: &Arc<Checkout>,
     source: &Value,
     subject: &RenderFor,
@@ -69,7 +69,7 @@ pub async fn render(
     if let Some(memory) = checkout.memory() {
         return Ok(in_memory(memory, &subject.application, source, checkout.revision()));
     }
-    let rendered = render_source(checkout, source, subject, options).await;
+    let rendered = render_checkout(checkout, source, subject, options).await;
     rendered.map_err(|error| error.at(checkout.repo(), checkout.revision()))
 }
 
@@ -93,7 +93,7 @@ fn in_memory(
     }
 }
 
-async fn render_source(
+async fn render_checkout(
     checkout: &Arc<Checkout>,
     source: &Value,
     subject: &RenderFor,

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use super::{config_map, write};
 use crate::DirectoryOptions;
 use crate::RenderError;
-use crate::directory::manifests::directory;
+use crate::directory::manifests::read_directory;
 
 struct Tree(tempfile::TempDir);
 
@@ -27,12 +27,12 @@ impl Tree {
     }
 
     fn files(&self, options: &DirectoryOptions) -> Vec<String> {
-        let manifests = directory(self.0.path(), ".", options).unwrap();
+        let manifests = read_directory(self.0.path(), ".", options).unwrap();
         manifests.into_iter().map(|manifest| manifest.file).collect()
     }
 
     fn names(&self) -> Result<Vec<String>, RenderError> {
-        let manifests = directory(self.0.path(), "", &DirectoryOptions::default())?;
+        let manifests = read_directory(self.0.path(), "", &DirectoryOptions::default())?;
         let name = |object: &serde_json::Value| {
             object["metadata"]["name"].as_str().unwrap_or("nameless").to_owned()
         };
@@ -134,7 +134,8 @@ fn documents_become_objects() {
 fn manifests_have_a_file_and_line() {
     let content = format!("# first\n{}---\n{}", config_map("a"), config_map("b"));
     let tree = Tree::new(&[("apps/one/x.yaml", &content)]);
-    let manifests = directory(tree.0.path(), "./apps//one/", &DirectoryOptions::default()).unwrap();
+    let manifests =
+        read_directory(tree.0.path(), "./apps//one/", &DirectoryOptions::default()).unwrap();
     let places: Vec<_> = manifests.iter().map(|m| (m.file.as_str(), m.line)).collect();
     assert_eq!(places, [("apps/one/x.yaml", 2), ("apps/one/x.yaml", 7)]);
 }
@@ -229,7 +230,7 @@ fn the_total_size_is_limited() {
     let both = 2 * a.len() as u64;
     assert_eq!(tree.files(&limit(both)).len(), 2);
     assert_eq!(tree.files(&limit(0)).len(), 2);
-    let error = directory(tree.0.path(), ".", &limit(both - 1)).unwrap_err();
+    let error = read_directory(tree.0.path(), ".", &limit(both - 1)).unwrap_err();
     assert!(error.to_string().contains("b.yaml: the manifests of this source exceed"), "{error}");
 }
 
@@ -251,12 +252,12 @@ fn no_path_leaves_the_checkout() {
         ("a\0b", "app path does not exist"),
     ];
     for (path, want) in cases {
-        let error = directory(root, path, &DirectoryOptions::default()).unwrap_err();
+        let error = read_directory(root, path, &DirectoryOptions::default()).unwrap_err();
         assert!(error.to_string().contains(want), "{path}: {error}");
         assert!(!error.to_string().contains(root.to_str().unwrap()), "{error}");
     }
     for path in ["within", "apps/../within", "apps"] {
-        let found = directory(root, path, &DirectoryOptions::default()).unwrap();
+        let found = read_directory(root, path, &DirectoryOptions::default()).unwrap();
         assert_eq!(found.len(), 1, "{path}");
     }
     // A linked directory is not entered, so a link out of the checkout is harmless.
@@ -286,7 +287,7 @@ fn a_link_must_resolve_inside() {
         symlink(&secret, tree.0.path().join("apps/to-secret")).unwrap();
         symlink("/nonexistent/x", tree.0.path().join("apps/to-nothing")).unwrap();
         symlink(target, tree.0.path().join("apps/link.yaml")).unwrap();
-        let read = directory(tree.0.path(), "apps", &DirectoryOptions::default());
+        let read = read_directory(tree.0.path(), "apps", &DirectoryOptions::default());
         match read {
             Ok(manifests) => assert!(!fails && manifests.len() == objects, "{name}"),
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use crate::RepoCredentials;
 use crate::SourceError;
-use crate::git::address::{Address, Allow, Transport, redact};
+use crate::git::address::{Address, Allow, Transport, redact_urls};
 use crate::git::refs::{Found, Refs, RevisionTarget};
 use crate::version::{Range, version};
 use wavegate_api::glob::Glob;
@@ -265,7 +265,7 @@ fn messages_contain_no_password() {
         ("a\u{1b}[31mb", "a\u{fffd}[31mb"),
     ];
     for (text, want) in cases {
-        assert_eq!(redact(text), want, "{text}");
+        assert_eq!(redact_urls(text), want, "{text}");
     }
     let credentials = RepoCredentials {
         password: "secret".into(),

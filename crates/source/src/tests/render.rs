@@ -17,7 +17,7 @@ use crate::RenderFor;
 use crate::RenderOptions;
 use crate::RenderedSource;
 use crate::SourceType;
-use crate::render::source::render;
+use crate::render::source::render_source;
 
 /// A directory that is checked out and rendered.
 pub(super) struct Source {
@@ -74,7 +74,7 @@ impl Source {
         let path = self.directory.path().display().to_string();
         let revision = repositories.resolve(&path, "", None).await.unwrap();
         let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
-        let rendered = render(&checkout, &source, subject, &self.options).await;
+        let rendered = render_source(&checkout, &source, subject, &self.options).await;
         if let Err(error) = &rendered {
             let text = error.to_string();
             assert!(
@@ -439,7 +439,7 @@ async fn a_schema_reads_nothing_else() {
 #[tokio::test]
 async fn programs_are_stopped_at_their_limits() {
     let failing = Source::new(&["kustomization.yaml"])
-        .program("kustomize", "echo \"SourceError: no such file in $PWD/base\" >&2; exit 1");
+        .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
     let error = failing.fails(json!({})).await;
     assert!(
         error.contains("application shop: kustomize failed: Error: no such file in ./base"),

@@ -16,14 +16,14 @@ use crate::RevisionTarget;
 use crate::SourceError;
 use crate::SourceLimits;
 use crate::SourceSettings;
-use crate::directory::manifests::directory;
+use crate::directory::manifests::read_directory;
 use crate::git::address::Address;
 use crate::git::repositories::identity;
 
 const HOUR: Freshness = Freshness(Duration::from_secs(3600));
 
 fn objects(root: &Path) -> Vec<String> {
-    let manifests = directory(root, "", &DirectoryOptions::default()).unwrap();
+    let manifests = read_directory(root, "", &DirectoryOptions::default()).unwrap();
     let name = |object: &serde_json::Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     manifests.iter().map(|manifest| name(&manifest.object)).collect()
 }
@@ -480,7 +480,7 @@ async fn a_hostile_repository_runs_no_code_and_cannot_leave_its_directory() {
     assert!(checkout.root().join("kept.sub").exists(), "export-ignore has no effect");
     let link = checkout.root().join("passwd.yaml");
     assert!(std::fs::symlink_metadata(link).unwrap().is_symlink());
-    let error = directory(checkout.root(), "", &DirectoryOptions::default()).unwrap_err();
+    let error = read_directory(checkout.root(), "", &DirectoryOptions::default()).unwrap_err();
     assert!(error.to_string().contains("passwd.yaml: symbolic link points outside"), "{error}");
 }
 

@@ -97,7 +97,7 @@ pub fn status_patch(base: &Value, wanted: &Value) -> Option<Value> {
     let patch = merge_patch(base, wanted)?;
     let Some(words) = patch.get("status") else { return Some(patch) };
     let mut shown = words.clone();
-    redact::messages(&mut shown);
+    redact::redact_messages(&mut shown);
     if shown == *words {
         return Some(patch);
     }

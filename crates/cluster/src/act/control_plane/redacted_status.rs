@@ -17,7 +17,7 @@ const TIME: &str = "lastTransitionTime";
 /// would cause a write.
 pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
     let mut redacted = wanted.clone();
-    redact::messages(&mut redacted);
+    redact::redact_messages(&mut redacted);
     if redacted == *wanted {
         return Cow::Borrowed(wanted);
     }

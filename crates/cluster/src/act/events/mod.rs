@@ -281,7 +281,7 @@ impl Recorder {
             type_: Some(if record.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(record.reason.to_owned()),
             action: Some(record.action.to_owned()),
-            note: Some(cut(&redact::text(&record.text)).to_owned()),
+            note: Some(cut(&redact::redact_text(&record.text)).to_owned()),
             event_time: Some(MicroTime(first)),
             series,
             reporting_controller: Some(component),

@@ -106,8 +106,9 @@ impl Connector {
             false => None,
             true => {
                 let made = self.tls(credentials.certificates.as_deref());
-                let text =
-                    |error: TlsError| unusable(format!("cannot use TLS: {}", tls::text(&error)));
+                let text = |error: TlsError| {
+                    unusable(format!("cannot use TLS: {}", tls::error_text(&error)))
+                };
                 Some(made.map_err(text)?)
             }
         };
@@ -200,7 +201,7 @@ impl Connector {
 
     fn tls(&self, certificates: Option<&str>) -> Result<Arc<ClientConfig>, TlsError> {
         if let Some(pem) = certificates {
-            return match tls::certificates(pem) {
+            return match tls::parse_certificates(pem) {
                 Ok(read) if !read.is_empty() => trusting(read),
                 Ok(_) | Err(_) => {
                     Err(TlsError::General("key ca.crt: has no certificate as PEM".to_owned()))
@@ -218,7 +219,7 @@ impl Connector {
 }
 
 fn trusting(certificates: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {
-    Ok(Arc::new(tls::trusting(certificates)?.with_no_client_auth()))
+    Ok(Arc::new(tls::trusting_roots(certificates)?.with_no_client_auth()))
 }
 
 /// The data of a Secret.

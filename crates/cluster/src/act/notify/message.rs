@@ -47,7 +47,7 @@ impl Message {
 fn redact_all(value: &mut Value) {
     match value {
         Value::String(text) => {
-            if let Cow::Owned(shown) = redact::text(text) {
+            if let Cow::Owned(shown) = redact::redact_text(text) {
                 *text = shown;
             }
         }

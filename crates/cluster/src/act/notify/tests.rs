@@ -490,7 +490,7 @@ fn certificate() -> (String, String) {
     let data: Map<String, Value> =
         serde_json::from_value(json!({"addresses": ["127.0.0.1"], "names": ["localhost"]}))
             .unwrap();
-    let mut env = wavegate_net::entropy::environment(Timestamp::now());
+    let mut env = wavegate_net::entropy::template_environment(Timestamp::now());
     let template = Template::parse(text, &Options::default()).unwrap();
     let made = template.execute_in(&data, &TemplateLimits::default(), &mut env).unwrap();
     let (certificate, key) = made.split_at(made.find("-----BEGIN EC").unwrap());

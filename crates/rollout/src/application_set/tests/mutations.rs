@@ -11,7 +11,7 @@ use crate::desired;
 use crate::desired::inputs::{GitAnswer, GitRead, Inputs};
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_api::yaml;
-use wavegate_net::entropy::environment;
+use wavegate_net::entropy::template_environment;
 
 /// A raw set with these generators.
 fn raw(go: bool, generators: Value) -> Value {
@@ -71,7 +71,7 @@ fn generate(set: &Value) -> Generated {
     let mut inputs = Inputs { clusters: vec![cluster].into(), ..Inputs::default() };
     let settings = Settings::default();
     loop {
-        let mut env = environment(Timestamp::UNIX_EPOCH);
+        let mut env = template_environment(Timestamp::UNIX_EPOCH);
         let (mut collector, mut reads) = (Collector::new(set, &settings), Reads::default());
         let take = &mut |application, origin: String| collector.add(application, &origin);
         let result = desired::generate_each(set, &inputs, &mut env, &mut reads, take);

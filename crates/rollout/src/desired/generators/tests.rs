@@ -44,8 +44,9 @@ impl World {
             ..Inputs::default()
         };
         loop {
-            let mut env =
-                wavegate_net::entropy::environment("2026-01-02T12:00:00Z".parse().unwrap());
+            let mut env = wavegate_net::entropy::template_environment(
+                "2026-01-02T12:00:00Z".parse().unwrap(),
+            );
             let mut engine = Engine::of(&spec, Limits::default(), &env).unwrap();
             let mut reads = Reads::default();
             let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
