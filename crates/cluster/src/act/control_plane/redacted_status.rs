@@ -28,6 +28,7 @@ pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
             ["type", "status", "reason", "message"].iter().all(|f| old[f] == condition[f])
         };
         let time = before.iter().find(same).and_then(|old| old.get(TIME)).cloned();
+        let time = time.filter(|time| !time.is_null());
         if let (Some(time), Some(fields)) = (time, condition.as_object_mut()) {
             fields.insert(TIME.to_owned(), time);
         }
