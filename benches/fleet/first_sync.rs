@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::fleet::{self, even};
 use crate::process::{Cpu, cpu_of_self};
 use crate::site::{Cluster, Requests, Site, since};
+use crate::support::cluster::{JSON, send};
 use crate::support::invariants::is_done;
-use crate::support::world::{JSON, send};
 use crate::table::Table;
 
 /// Applications that the program works on at once, by default.

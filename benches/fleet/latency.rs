@@ -12,7 +12,7 @@ use crate::fleet::{self, Step, even};
 use crate::process::Process;
 use crate::site::{Cluster, Site};
 use crate::stand_in::{Seen, StandIn};
-use crate::support::world::{JSON, send};
+use crate::support::cluster::{JSON, send};
 use crate::table::Table;
 
 const LIMIT: Duration = Duration::from_secs(1800);

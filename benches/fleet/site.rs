@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::process::{Cpu, Process, cpu_of, cpu_of_self};
+use crate::support::cluster::{
+    Definitions, JSON, cluster_client, install_definitions, random, send,
+};
 use crate::support::repository::Repository;
-use crate::support::world::{Definitions, JSON, cluster_client, install_definitions, random, send};
 
 /// Requests by verb, group, resource and whether they were dry runs.
 pub type Requests = BTreeMap<String, f64>;

@@ -36,6 +36,8 @@ use wavegate_controller::settings::ApplicationSettings;
 use wavegate_net::clock::Clock;
 use wavegate_source::{self as source, Allow, Repositories};
 
+use crate::support::waiting::{until, until_some};
+
 mod announcements;
 mod application_health;
 mod apply_rules;
@@ -194,8 +196,7 @@ impl World {
     /// With an Application `app` of one ConfigMap, which is not synced; and its revision.
     async fn with_app() -> (Self, String) {
         let world = Self::start().await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        let revision = world.commit();
+        let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
         world.create_app(&world.application("app", "app")).await;
         (world, revision)
     }
@@ -272,6 +273,48 @@ impl World {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
+    /// Merges a patch into an object.
+    async fn patch_object(&self, of: (&str, &str), namespace: &str, name: &str, patch: Value) {
+        let api = self.api(of.0, of.1, namespace);
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    async fn patch_map(&self, name: &str, patch: Value) {
+        self.patch_object(("v1", "ConfigMap"), "web", name, patch).await;
+    }
+
+    /// Merges a patch into the status of an object, as its own controller does.
+    async fn patch_status_of(&self, of: (&str, &str), namespace: &str, name: &str, patch: Value) {
+        let api = self.api(of.0, of.1, namespace);
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    async fn complete_job(&self, name: &str) {
+        let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        self.patch_status_of(("batch/v1", "Job"), "web", name, done).await;
+    }
+
+    async fn delete_app(&self, name: &str) {
+        let api = self.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    async fn delete_map(&self, name: &str) {
+        let api = self.api("v1", "ConfigMap", "web");
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Requests the end of the operation that runs.
+    async fn terminate(&self, name: &str) {
+        self.patch(name, json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    }
+
+    /// Requests a refresh that reads the newest revision.
+    async fn ask_refresh(&self, name: &str) {
+        let asked = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
+        self.patch(name, asked).await;
+    }
+
     /// Waits until an Application matches a condition.
     async fn until(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let wait = async {
@@ -318,6 +361,12 @@ impl World {
         git(self.repo.path(), &["rev-parse", "HEAD"])
     }
 
+    /// Writes a file and commits everything; the new revision.
+    fn commit_file(&self, path: &str, text: &str) -> String {
+        self.write(path, text);
+        self.commit()
+    }
+
     fn application(&self, name: &str, path: &str) -> Value {
         json!({
             "metadata": {"name": name, "namespace": NAMESPACE},
@@ -337,6 +386,53 @@ impl World {
         self.create("argoproj.io/v1alpha1", "Application", application).await;
     }
 
+    /// Creates an Application with something more.
+    async fn create_with(&self, name: &str, path: &str, more: Value) {
+        let mut app = self.application(name, path);
+        json_patch::merge(&mut app, &more);
+        self.create_app(&app).await;
+    }
+
+    /// The same, and waits until it has synced itself.
+    async fn create_good_with(&self, name: &str, path: &str, more: Value) -> Value {
+        self.create_with(name, path, more).await;
+        self.until_good(name).await
+    }
+
+    /// Creates an Application that is synced by itself, and waits until it is.
+    async fn create_until_good(&self, application: &Value) -> Value {
+        self.create_app(application).await;
+        self.until_good(application["metadata"]["name"].as_str().unwrap()).await
+    }
+
+    /// Requests an operation, and waits for the end of this one.
+    async fn operate(&self, name: &str, operation: Value) -> Value {
+        let before = self.app(name).await["status"]["operationState"]["startedAt"].clone();
+        self.patch(name, json!({ "operation": operation })).await;
+        let is_over = |app: &Value| {
+            app["operation"].is_null()
+                && matches!(phase(app), "Succeeded" | "Failed" | "Error")
+                && app["status"]["operationState"]["startedAt"] != before
+        };
+        self.until(name, "over", is_over).await
+    }
+
+    async fn sync_to_end(&self, name: &str, sync: Value) -> Value {
+        self.operate(name, json!({ "sync": sync })).await
+    }
+
+    /// Syncs, and waits until everything is as it should be.
+    async fn sync_until_good(&self, name: &str, sync: Value) -> Value {
+        self.sync(name, sync).await;
+        self.until_good(name).await
+    }
+
+    /// Syncs, and waits until the operation has ended, well or not.
+    async fn sync_until_settled(&self, name: &str, sync: Value) -> Value {
+        self.sync(name, sync).await;
+        self.until(name, "over", settled).await
+    }
+
     /// Requests a refresh and waits until it is done.
     async fn refresh(&self, name: &str) {
         let annotation = "argocd.argoproj.io/refresh";
@@ -348,23 +444,17 @@ impl World {
     /// Warning Events with this reason and text; waits for the first one.
     async fn warnings(&self, reason: &str, text: &str) -> Vec<String> {
         let api = self.api("events.k8s.io/v1", "Event", NAMESPACE);
-        let wait = async {
-            loop {
-                let all = api.list(&Default::default()).await.unwrap();
-                let all = all.items.into_iter().map(|event| event.data).filter(|event| {
-                    let note = event["note"].as_str().unwrap_or_default();
-                    event["type"] == "Warning" && event["reason"] == reason && note.contains(text)
-                });
-                let note = |event: Value| format!("{reason}: {}", event["note"].as_str().unwrap());
-                let found: Vec<String> = all.map(note).collect();
-                if !found.is_empty() {
-                    return found;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let found = tokio::time::timeout(LIMIT, wait).await;
-        found.unwrap_or_else(|_| panic!("no event {reason} contains {text}"))
+        until_some(&format!("an event {reason} contains {text}"), async || {
+            let all = api.list(&Default::default()).await.unwrap();
+            let all = all.items.into_iter().map(|event| event.data).filter(|event| {
+                let note = event["note"].as_str().unwrap_or_default();
+                event["type"] == "Warning" && event["reason"] == reason && note.contains(text)
+            });
+            let note = |event: Value| format!("{reason}: {}", event["note"].as_str().unwrap());
+            let found: Vec<String> = all.map(note).collect();
+            (!found.is_empty()).then_some(found)
+        })
+        .await
     }
 
     async fn sync(&self, name: &str, sync: Value) {
@@ -386,12 +476,7 @@ impl World {
 
     /// Waits until the controller has created this number of objects.
     async fn until_made(&self, count: usize) {
-        let made = async {
-            while self.made().len() < count {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, made).await.expect("the controller makes one more");
+        until("the controller makes one more", async || self.made().len() >= count).await;
     }
 
     /// Waits until the controller is idle. There are due times that no queue shows, so that
@@ -437,11 +522,15 @@ impl World {
 
     /// An Application of the folder `app` that is synced to a cluster by itself.
     async fn automate(&self, name: &str, cluster: &str) {
-        let mut app = self.application(name, "app");
+        let mut app = automated(self.application(name, "app"));
         app["spec"]["destination"] = json!({"name": cluster, "namespace": "web"});
-        app["spec"]["syncPolicy"] = json!({"automated": {}});
         self.create_app(&app).await;
     }
+}
+
+/// Requests of the controller of this kind, for a fault.
+fn requests(verb: &'static str, resource: &'static str) -> impl Fn(&RequestRecord) -> bool + Copy {
+    move |record| record.client == CONTROLLER && record.verb == verb && record.resource == resource
 }
 
 /// Writes an executable script.
@@ -515,6 +604,13 @@ fn job(name: &str, annotations: &[(&str, &str)]) -> String {
 
 const HOOK: &str = "argocd.argoproj.io/hook";
 const WAVE: &str = "argocd.argoproj.io/sync-wave";
+const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
+/// The finalizer of a deletion with all resources.
+const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
+/// What becomes of a workload.
+const OUTCOME: &str = "simulate.wavegate.dev/outcome";
+const FAILS: (&str, &str) = (OUTCOME, "fail");
+const HANGS: (&str, &str) = (OUTCOME, "hang");
 
 fn is(app: &Value, sync: &str, health: &str) -> bool {
     app["status"]["sync"]["status"] == sync && app["status"]["health"]["status"] == health
@@ -522,6 +618,18 @@ fn is(app: &Value, sync: &str, health: &str) -> bool {
 
 fn phase(app: &Value) -> &str {
     app["status"]["operationState"]["phase"].as_str().unwrap_or_default()
+}
+
+/// With automated syncs.
+fn automated(mut app: Value) -> Value {
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    app
+}
+
+/// The row of a resource in the status.
+fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
+    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
 }
 
 /// The message of the operation.
@@ -566,8 +674,7 @@ async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
     assert_eq!(app["status"]["sourceType"], "Directory");
 
     world.server.forget_requests();
-    world.sync("staged", json!({"revision": revision})).await;
-    let app = world.until_good("staged").await;
+    let app = world.sync_until_good("staged", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     assert_eq!(world.made(), ["jobs", "configmaps", "deployments", "deployments", "jobs"]);
     let history = app["status"]["history"].as_array().unwrap();
@@ -591,8 +698,7 @@ async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_applications_cause_no_requests() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     for name in ["a", "b"] {
         let mut app = world.application(name, "app");
         app["spec"]["destination"]["namespace"] = name.into();
@@ -620,28 +726,19 @@ async fn idle_applications_cause_no_requests() {
 async fn drift_shows_at_once_and_pruning_needs_permission() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "2", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/two.json", &config_map("two", "2", &[]));
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
 
     let maps = world.api("v1", "ConfigMap", "web");
-    let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
-    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.patch_map("one", json!({"data": {"value": "changed"}})).await;
     world.until("app", "out of sync", |app| is(app, "OutOfSync", "Healthy")).await;
-    let back = Patch::Merge(json!({"data": {"value": "1"}}));
-    maps.patch("one", &PatchParams::default(), &back).await.unwrap();
+    world.patch_map("one", json!({"data": {"value": "1"}})).await;
     world.until("app", "in sync again", |app| is(app, "Synced", "Healthy")).await;
 
     world.remove("app/two.json");
     let revision = world.commit();
-    world
-        .patch(
-            "app",
-            json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}),
-        )
-        .await;
+    world.ask_refresh("app").await;
     let app = world
         .until("app", "at the new revision", |app| app["status"]["sync"]["revision"] == *revision);
     let app = app.await;
@@ -663,29 +760,14 @@ async fn drift_shows_at_once_and_pruning_needs_permission() {
         })
         .await;
     assert!(maps.get_opt("two").await.unwrap().is_some(), "nothing is pruned unasked");
-    world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
     assert!(maps.get_opt("two").await.unwrap().is_none());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_workload_is_named() {
-    let world = World::start().await;
-    let fail = ("simulate.wavegate.dev/outcome", "fail");
-    world.write("app/one.json", &deployment("one", &[fail]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "degraded", |app| is(app, "Synced", "Degraded")).await;
-    let message = app["status"]["health"]["message"].as_str().unwrap();
-    assert_eq!(message, "Caused by apps/Deployment:web/one");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_comparison_is_a_condition_and_prunes_nothing() {
     let (world, revision) = World::with_app().await;
-    world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
     let cases = [
         ("a missing path", json!({"path": "nowhere"}), "ComparisonError", "nowhere"),
         (
@@ -727,8 +809,7 @@ async fn a_failed_comparison_is_a_condition_and_prunes_nothing() {
     let found = world.warnings("InvalidSpecError", message).await;
     assert_eq!(found, [format!("InvalidSpecError: {message}")], "SE-540");
 
-    world.write("app/one.json", "{\"apiVersion\": \"v1\", \"kind\": ");
-    world.commit();
+    world.commit_file("app/one.json", "{\"apiVersion\": \"v1\", \"kind\": ");
     let spec = world.application("app", "app")["spec"].clone();
     world.patch("app", json!({"spec": spec})).await;
     world.until("app", "unreadable", |app| condition(app, "ComparisonError", "one.json")).await;
@@ -766,37 +847,17 @@ async fn a_crashed_controller_neither_repeats_nor_skips_hooks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn automated_sync_applies_a_commit_and_reverts_drift() {
+async fn automated_sync_applies_a_commit() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "selfHeal": true}, "syncOptions": ["CreateNamespace=true"]});
+    app["spec"]["syncPolicy"] = json!({"automated": {}, "syncOptions": ["CreateNamespace=true"]});
     app["spec"]["destination"]["namespace"] = "fresh".into();
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.create_until_good(&app).await;
     assert!(!world.get("v1", "Namespace", "", "fresh").await.is_null());
 
-    let maps = world.api("v1", "ConfigMap", "fresh");
-    let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
-    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
-    world
-        .until("app", "healed", |app| {
-            let sync = &app["status"]["operationState"]["operation"]["sync"];
-            settled(app) && is(app, "Synced", "Healthy") && sync["autoHealAttemptsCount"] == 1
-        })
-        .await;
-    let healed = world.get("v1", "ConfigMap", "fresh", "one").await;
-    assert_eq!(healed["data"]["value"], "1");
-
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    let revision = world.commit();
-    world
-        .patch(
-            "app",
-            json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}),
-        )
-        .await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "2", &[]));
+    world.ask_refresh("app").await;
     world
         .until("app", "at the new commit", |app| {
             settled(app)
@@ -809,8 +870,7 @@ async fn automated_sync_applies_a_commit_and_reverts_drift() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_refresh_updates_all_applications_of_a_repository() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let names = ["a", "b", "c"];
     for name in names {
         world.create_app(&world.application(name, "app")).await;
@@ -819,61 +879,12 @@ async fn one_refresh_updates_all_applications_of_a_repository() {
         world.until(name, "compared", |app| app["status"]["sync"]["revision"] == *first).await;
     }
     let second = world.commit();
-    world
-        .patch("a", json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}))
-        .await;
+    world.ask_refresh("a").await;
     for name in names {
         world
             .until(name, "at the commit", |app| app["status"]["sync"]["revision"] == *second)
             .await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deletion_removes_the_resources_and_runs_post_delete_hooks() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/bye.json", &job("bye", &[(HOOK, "PostDelete")]));
-    let revision = world.commit();
-    let mut app = world.application("app", "app");
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    world.create_app(&app).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until_good("app").await;
-    let finalizers = app["metadata"]["finalizers"].as_array().unwrap();
-    assert!(finalizers.contains(&"post-delete-finalizer.argocd.argoproj.io".into()), "{app}");
-    world.server.forget_requests();
-    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    api.delete("app", &DeleteParams::default()).await.unwrap();
-    world.until("app", "gone", Value::is_null).await;
-    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
-    assert_eq!(world.made(), ["jobs"], "{:?}", world.writes());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_operation_is_retried_up_to_its_limit() {
-    let world = World::start().await;
-    world.write(
-        "app/bad.json",
-        &json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "Not_A_Name"}, "data": {},
-        })
-        .to_string(),
-    );
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    let operation = json!({
-        "sync": {"revision": revision},
-        "retry": {"limit": 1, "backoff": {"duration": "1s"}},
-    });
-    world.patch("app", json!({"operation": operation})).await;
-    let app = world.until("app", "failed", settled).await;
-    assert_eq!(phase(&app), "Failed");
-    let message = app["status"]["operationState"]["message"].as_str().unwrap();
-    assert!(message.ends_with("(retried 1 times)."), "{message}");
-    assert_eq!(app["status"]["operationState"]["retryCount"], 1);
-    assert!(app["status"]["history"].is_null());
 }
 
 fn condition(app: &Value, type_: &str, text: &str) -> bool {
@@ -889,11 +900,9 @@ fn condition(app: &Value, type_: &str, text: &str) -> bool {
 async fn a_kind_without_list_permission_is_named_and_not_pruned() {
     let mut world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "2", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/two.json", &config_map("two", "2", &[]));
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
     world.crash().await;
     let forbidden = |record: &RequestRecord| {
         record.client == CONTROLLER
@@ -909,13 +918,9 @@ async fn a_kind_without_list_permission_is_named_and_not_pruned() {
     world.remove("app/two.json");
     let revision = world.commit();
     world.sync("app", json!({"revision": revision, "prune": true})).await;
-    let app = world
-        .until("app", "an error", |app| {
-            settled(app) && app["status"]["operationState"]["phase"] == "Error"
-        })
-        .await;
-    let message = app["status"]["operationState"]["message"].as_str().unwrap();
-    assert!(message.contains("cannot list ConfigMap"), "{message}");
+    let reached = |app: &Value| settled(app) && app["status"]["operationState"]["phase"] == "Error";
+    let app = world.until("app", "an error", reached).await;
+    assert!(message(&app).contains("cannot list ConfigMap"), "{app}");
     assert!(world.api("v1", "ConfigMap", "web").get_opt("two").await.unwrap().is_some());
 
     world.server.clear_faults();
@@ -927,11 +932,8 @@ async fn a_kind_without_list_permission_is_named_and_not_pruned() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outdated_list_is_not_used() {
     let (world, revision) = World::with_app().await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
-    let forbidden = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "list"
-    };
+    world.sync_until_good("app", json!({"revision": revision})).await;
+    let forbidden = requests("list", "configmaps");
     world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
     // The watch cannot be resumed and must list again.
     world.server.compact();
@@ -960,35 +962,10 @@ async fn a_lost_response_creates_no_second_hook() {
     };
     world.server.inject(Fault::new(Effect::DropAfterApplying, creates).times(3));
     world.server.forget_requests();
-    world.sync("staged", json!({"revision": revision})).await;
-    let app = world.until_good("staged").await;
+    let app = world.sync_until_good("staged", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded");
     let jobs = world.api("batch/v1", "Job", "web").list(&Default::default()).await.unwrap();
     assert_eq!(jobs.items.len(), 2);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operation_is_terminated_on_request() {
-    let world = World::start().await;
-    let hang = ("simulate.wavegate.dev/outcome", "hang");
-    world.write("app/pre.json", &job("stuck", &[(HOOK, "PreSync"), hang]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world
-        .until("app", "waiting for its hook", |app| {
-            let message = app["status"]["operationState"]["message"].as_str();
-            let waiting = "waiting for completion of hook batch/Job/stuck (Progressing";
-            message.is_some_and(|message| message.starts_with(waiting))
-        })
-        .await;
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
-    let app = world.until("app", "terminated", settled).await;
-    assert_eq!(phase(&app), "Failed");
-    assert_eq!(app["status"]["operationState"]["message"], "Operation terminated");
-    assert!(world.get("batch/v1", "Job", "web", "stuck").await.is_null());
-    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
 
 /// The definition of a kind `Widget` with these fields.
@@ -1007,35 +984,6 @@ fn widgets(properties: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_and_its_objects_are_applied_in_one_sync() {
-    let world = World::start().await;
-    let definition = widgets(json!({"spec": {
-        "type": "object", "properties": {
-            "size": {"type": "integer"},
-            "color": {"type": "string", "default": "blue"},
-        },
-    }}));
-    let widget = json!({
-        "apiVersion": "example.com/v1", "kind": "Widget",
-        "metadata": {"name": "one"}, "spec": {"size": 1},
-    });
-    world.write("app/crd.json", &definition.to_string());
-    world.write("app/widget.json", &widget.to_string());
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until_good("app").await;
-    assert_eq!(phase(&app), "Succeeded");
-    assert_eq!(app["status"]["resources"].as_array().unwrap().len(), 2);
-    let definition = world
-        .get("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com")
-        .await;
-    let tracked = &definition["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"];
-    assert!(tracked.is_null(), "definitions are never tracked");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_apply_method_updates_and_removes_fields() {
     let ways = ["Validate=true", "ServerSideApply=true", "Replace=true", "force"];
     let world = World::start().await;
@@ -1049,17 +997,14 @@ async fn every_apply_method_updates_and_removes_fields() {
             })
             .to_string()
         };
-        world.write(&file, &map(json!({"kept": "1", "gone": "1"})));
-        let first = world.commit();
+        let first = world.commit_file(&file, &map(json!({"kept": "1", "gone": "1"})));
         world.create_app(&world.application(&name, &path)).await;
         let sync = |revision: &str| match way {
             "force" => json!({"revision": revision, "syncStrategy": {"hook": {"force": true}}}),
             way => json!({"revision": revision, "syncOptions": [way]}),
         };
-        world.sync(&name, sync(&first)).await;
-        world.until_good(&name).await;
-        world.write(&file, &map(json!({"kept": "2"})));
-        let second = world.commit();
+        world.sync_until_good(&name, sync(&first)).await;
+        let second = world.commit_file(&file, &map(json!({"kept": "2"})));
         world.sync(&name, sync(&second)).await;
         world
             .until(&name, "synced again", |app| {
@@ -1076,8 +1021,7 @@ async fn every_apply_method_updates_and_removes_fields() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_of_another_application_is_reported() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     for name in ["first", "second"] {
         world.create_app(&world.application(name, "app")).await;
     }
@@ -1085,19 +1029,16 @@ async fn an_object_of_another_application_is_reported() {
     let text = "ConfigMap/one is part of applications argocd/second and argocd/first";
     world.until("second", "warned", |app| condition(app, "SharedResourceWarning", text)).await;
     let sync = json!({"revision": revision, "syncOptions": ["FailOnSharedResource=true"]});
-    world.sync("second", sync).await;
-    let app = world.until("second", "refused", settled).await;
+    let app = world.sync_until_settled("second", sync).await;
     assert_eq!(phase(&app), "Failed");
-    let message = app["status"]["operationState"]["message"].as_str().unwrap();
-    assert_eq!(message, format!("Shared resource found: {text}"), "SE-323");
+    assert_eq!(message(&app), format!("Shared resource found: {text}"), "SE-323");
     assert_eq!(world.made(), ["configmaps"], "SE-608: of the first one only");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_skipped_application_is_not_reconciled() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     app["metadata"]["annotations"] = json!({"argocd.argoproj.io/skip-reconcile": "true"});
     app["operation"] = json!({"sync": {"revision": revision}});
@@ -1107,36 +1048,6 @@ async fn a_skipped_application_is_not_reconciled() {
     assert!(world.app("app").await["status"].is_null());
     let annotations = json!({"argocd.argoproj.io/skip-reconcile": null});
     world.patch("app", json!({"metadata": {"annotations": annotations}})).await;
-    world.until_good("app").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sync_window_blocks_a_sync_until_the_project_changes() {
-    let (world, revision) = World::with_app().await;
-    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-    let mut elsewhere = world.application("elsewhere", "app");
-    elsewhere["spec"]["destination"]["namespace"] = "elsewhere".into();
-    world.create_app(&elsewhere).await;
-    world.until("elsewhere", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-    let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
-    let windows = |windows: Value| {
-        let only_web = json!([{"server": "*", "namespace": "web"}]);
-        Patch::Merge(json!({"spec": {"syncWindows": windows, "destinations": only_web}}))
-    };
-    let always = json!([{
-        "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"],
-    }]);
-    projects.patch("default", &PatchParams::default(), &windows(always)).await.unwrap();
-    // The project is observed before the operation, so its restrictions are reported by then.
-    world.until("elsewhere", "forbidden", |app| condition(app, "InvalidSpecError", "")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world
-        .until("app", "held back", |app| {
-            app["status"]["operationState"]["message"] == "Sync operation blocked by sync window"
-        })
-        .await;
-    assert_eq!(phase(&app), "Running", "SE-410");
-    projects.patch("default", &PatchParams::default(), &windows(Value::Null)).await.unwrap();
     world.until_good("app").await;
 }
 
@@ -1154,12 +1065,10 @@ async fn an_unavailable_api_group_affects_only_its_users() {
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": "fast"}, "provisioner": "example.com/disk",
     });
-    world.write("storage/class.json", &class.to_string());
-    let revision = world.commit();
+    let revision = world.commit_file("storage/class.json", &class.to_string());
     world.create_app(&world.application("app", "app")).await;
     world.create_app(&world.application("storage", "storage")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
     let text = "cannot look up StorageClass";
     world.until("storage", "found", |app| condition(app, "ComparisonError", text)).await;
 }

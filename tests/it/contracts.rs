@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::contract;
-use crate::support::world::{KUBECONFIG, cluster_client, random};
+use crate::support::cluster::{KUBECONFIG, cluster_client, random};
 
 /// Number of parallel cases.
 const PARALLEL: usize = 8;

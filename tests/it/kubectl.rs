@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::kubectl::{COMMANDS, Line, Shell, is_installed};
-use crate::support::world::random;
+use crate::support::cluster::random;
+use crate::support::kubectl::{Line, Shell, commands, is_installed, session};
 
 /// The embedded server with its workloads, as `demo --listen` serves it.
 struct Embedded {
@@ -75,12 +75,12 @@ async fn in_namespace<T: Send + 'static>(
 async fn prints_what_is_wanted(client: &Client, kubeconfig: &Path, real: bool) {
     let wrong = in_namespace(client, kubeconfig, move |shell| {
         let mut wrong = Vec::new();
-        for Line { command, prints, lacking } in COMMANDS {
+        for Line { command, prints, lacking } in commands() {
             if let Some(why) = lacking.filter(|_| real) {
                 eprintln!("skipped on a real API server: {command}: {why}");
                 continue;
             }
-            let (printed, is_wanted) = shell.prints(command, prints);
+            let (printed, is_wanted) = shell.prints(command, &prints);
             if !is_wanted {
                 wrong.push(format!("$ {command}\n{printed}\nwanted:\n{}", prints.join("\nor:\n")));
             }
@@ -101,7 +101,7 @@ async fn commands_print_on_the_embedded_server_what_they_print_on_a_cluster() {
 
 mod cluster {
     use super::*;
-    use crate::support::world::{KUBECONFIG, cluster_client, prepare_cluster};
+    use crate::support::cluster::{KUBECONFIG, cluster_client, prepare_cluster};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn commands_print_on_a_cluster_what_they_print_on_the_embedded_server() {
@@ -158,65 +158,66 @@ spec:
     metadata: {labels: {app: bad}}
     spec: {containers: [{name: bad, image: 'example.com/bad:1'}, {name: side, image: 'example.com/side:1'}]}
 ";
+    // After the annotation is gone, the Pods are mended without a change: they recover.
+    const SESSION: &str = r#"$ kubectl rollout status statefulset db --timeout=60s
+...
+*complete*
+$ kubectl rollout status daemonset agent --timeout=60s
+...
+*successfully rolled out
+$ kubectl wait pod db-0 db-1 --for=condition=Ready --timeout=60s
+pod/db-0 condition met
+pod/db-1 condition met
+$ kubectl get pvc -o name
+persistentvolumeclaim/data-db-0
+persistentvolumeclaim/data-db-1
+$ kubectl set image statefulset/db db=example.com/db:2
+*image updated
+$ kubectl wait pod db-1 --for=jsonpath='{.spec.containers[0].image}'=example.com/db:2 --timeout=60s
+pod/db-1 condition met
+$ kubectl rollout history statefulset db
+statefulset.apps/db
+REVISION CHANGE-CAUSE
+1 <none>
+2 <none>
+$ kubectl rollout undo statefulset db
+statefulset.apps/db rolled back
+$ kubectl wait pod db-0 --for=jsonpath='{.spec.containers[0].image}'=example.com/db:1 --timeout=60s
+pod/db-0 condition met
+$ kubectl scale statefulset db --replicas=1
+*scaled
+$ kubectl wait pod db-1 --for=delete --timeout=60s
+...
+$ kubectl get pods -l app=db -o name
+pod/db-0
+$ kubectl wait deployment bad --for=condition=Progressing=false --timeout=60s
+deployment.apps/bad condition met
+$ kubectl wait pod -l app=bad --for=jsonpath='{.status.containerStatuses[0].state.waiting.reason}'=CrashLoopBackOff --timeout=60s
+pod/bad-* condition met
+$ kubectl get pods -l app=bad
+...
+bad-*-* 0/2 CrashLoopBackOff 2* *s
+$ kubectl logs deployment/bad -c side -f
+simulation: image example.com/side:1 is started, though nothing runs
+simulation: fails, as it was asked to, exit code 1
+$ kubectl logs deployment/bad -c main
+error: container main is not valid for pod bad-*
+$ kubectl annotate deployment bad simulate.wavegate.dev/outcome-
+*annotated
+$ kubectl wait pod -l app=bad --for=condition=Ready --timeout=60s
+pod/bad-* condition met"#;
     let server = Embedded::start().await;
     in_namespace(&server.client, &server.kubeconfig(), |shell| {
-        let prints = |command: &str, wanted: &str| {
-            let (printed, is_wanted) = shell.prints(command, &[wanted]);
-            assert!(is_wanted, "$ {command}\n{printed}\nwanted:\n{wanted}");
+        let prints = |command: &str, wanted: &[&str]| {
+            let (printed, is_wanted) = shell.prints(command, wanted);
+            assert!(is_wanted, "$ {command}\n{printed}\nwanted:\n{}", wanted.join("\nor:\n"));
         };
-        prints(
-            &format!("kubectl apply -f - <<'EOF'\n{OBJECTS}\nEOF"),
-            "statefulset.apps/db created\ndaemonset.apps/agent created\ndeployment.apps/bad created",
-        );
-        prints("kubectl rollout status statefulset db --timeout=60s", "...\n*complete*");
-        prints("kubectl rollout status daemonset agent --timeout=60s", "...\n*successfully rolled out");
-        prints(
-            "kubectl wait pod db-0 db-1 --for=condition=Ready --timeout=60s",
-            "pod/db-0 condition met\npod/db-1 condition met",
-        );
-        prints(
-            "kubectl get pvc -o name",
-            "persistentvolumeclaim/data-db-0\npersistentvolumeclaim/data-db-1",
-        );
-        prints("kubectl set image statefulset/db db=example.com/db:2", "*image updated");
-        prints(
-            "kubectl wait pod db-1 --for=jsonpath='{.spec.containers[0].image}'=example.com/db:2 --timeout=60s",
-            "pod/db-1 condition met",
-        );
-        prints(
-            "kubectl rollout history statefulset db",
-            "statefulset.apps/db\nREVISION CHANGE-CAUSE\n1 <none>\n2 <none>",
-        );
-        prints("kubectl rollout undo statefulset db", "statefulset.apps/db rolled back");
-        prints(
-            "kubectl wait pod db-0 --for=jsonpath='{.spec.containers[0].image}'=example.com/db:1 --timeout=60s",
-            "pod/db-0 condition met",
-        );
-        prints("kubectl scale statefulset db --replicas=1", "*scaled");
-        prints("kubectl wait pod db-1 --for=delete --timeout=60s", "...");
-        prints("kubectl get pods -l app=db -o name", "pod/db-0");
-
-        prints(
-            "kubectl wait deployment bad --for=condition=Progressing=false --timeout=60s",
-            "deployment.apps/bad condition met",
-        );
-        prints(
-            "kubectl wait pod -l app=bad --for=jsonpath='{.status.containerStatuses[0].state.waiting.reason}'=CrashLoopBackOff --timeout=60s",
-            "pod/bad-* condition met",
-        );
-        prints("kubectl get pods -l app=bad", "...\nbad-*-* 0/2 CrashLoopBackOff 2* *s");
-        prints(
-            "kubectl logs deployment/bad -c side -f",
-            "simulation: image example.com/side:1 is started, though nothing runs\n\
-             simulation: fails, as it was asked to, exit code 1",
-        );
-        prints("kubectl logs deployment/bad -c main", "error: container main is not valid for pod bad-*");
-        // Mended without a change of the Pods: they recover.
-        prints("kubectl annotate deployment bad simulate.wavegate.dev/outcome-", "*annotated");
-        prints(
-            "kubectl wait pod -l app=bad --for=condition=Ready --timeout=60s",
-            "pod/bad-* condition met",
-        );
+        let created =
+            "statefulset.apps/db created\ndaemonset.apps/agent created\ndeployment.apps/bad created";
+        prints(&format!("kubectl apply -f - <<'EOF'\n{OBJECTS}\nEOF"), &[created]);
+        for Line { command, prints: wanted, .. } in session(SESSION) {
+            prints(command, &wanted);
+        }
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use kube_sim::{EventType, Exchange};
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::scenario::names;
 use crate::world::{Changed, Kind};
 
@@ -12,16 +12,7 @@ pub struct Deletion;
 const KEPT_RUNS: usize = 10;
 
 impl Judge for Deletion {
-    fn name(&self) -> &'static str {
-        "deletion"
-    }
-
-    fn request(
-        &mut self,
-        known: &Known<'_>,
-        exchange: &Exchange,
-        caused: &[Changed],
-    ) -> Result<(), String> {
+    fn request(&mut self, known: &Known<'_>, exchange: &Exchange, caused: &[Changed]) -> Verdict {
         let is_unasked = |changed: &&Changed| {
             let is_going = |object: &Option<std::sync::Arc<serde_json::Value>>| {
                 object.as_ref().is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string())

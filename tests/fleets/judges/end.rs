@@ -5,7 +5,7 @@ use wavegate_simulation::{End as Outcome, History};
 
 use serde_json::Value;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::app;
 use crate::case::{App, Case};
 use crate::track::Track;
@@ -14,11 +14,7 @@ use crate::world::Kind;
 pub struct End;
 
 impl Judge for End {
-    fn name(&self) -> &'static str {
-        "end"
-    }
-
-    fn end(&mut self, known: &Known<'_>, history: &History) -> Result<(), String> {
+    fn end(&mut self, known: &Known<'_>, history: &History) -> Verdict {
         let case = known.case;
         let last = case.last_commit();
         let message = match &history.outcome {

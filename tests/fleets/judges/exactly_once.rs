@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wavegate_simulation::Fault;
 
-use super::{AWARE, Judge, Known};
+use super::{AWARE, Judge, Known, Verdict};
 use crate::app;
 use crate::case::What;
 use crate::scenario::remedied;
@@ -14,16 +14,7 @@ use crate::world::Changed;
 pub struct ExactlyOnce;
 
 impl Judge for ExactlyOnce {
-    fn name(&self) -> &'static str {
-        "exactly once"
-    }
-
-    fn change(
-        &mut self,
-        known: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         let begun = begun(moments).filter(|begun| !begun.goes_back);
         let name = &*changed.key.name;
         let (Some(begun), Some(tracked)) = (begun, known.track.apps.get(name)) else {

@@ -3,23 +3,14 @@
 
 use kube_sim::Exchange;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::scenario::{BYSTANDER, CONTROL_PLANE, DESTINATION, names};
 use crate::world::{Changed, Kind};
 
 pub struct Foreign;
 
 impl Judge for Foreign {
-    fn name(&self) -> &'static str {
-        "foreign"
-    }
-
-    fn request(
-        &mut self,
-        known: &Known<'_>,
-        exchange: &Exchange,
-        caused: &[Changed],
-    ) -> Result<(), String> {
+    fn request(&mut self, known: &Known<'_>, exchange: &Exchange, caused: &[Changed]) -> Verdict {
         match caused.iter().find(|changed| !is_own(known, changed)) {
             None => Ok(()),
             Some(changed) => Err(format!(

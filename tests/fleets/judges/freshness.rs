@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::scenario::{COMMIT, objects};
 use crate::track::Moment;
 use crate::world::{Changed, Kind};
@@ -17,16 +17,7 @@ pub struct Freshness {
 }
 
 impl Judge for Freshness {
-    fn name(&self) -> &'static str {
-        "freshness"
-    }
-
-    fn change(
-        &mut self,
-        known: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         if let Some(object) = &changed.after
             && let Some(commit) = ready(changed.key.kind, object)
         {

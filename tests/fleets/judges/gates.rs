@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::app;
 use crate::case::{App, What};
 use crate::track::Moment;
@@ -25,16 +25,7 @@ pub struct Gates {
 const ROUNDING: Duration = Duration::from_secs(2);
 
 impl Judge for Gates {
-    fn name(&self) -> &'static str {
-        "gates"
-    }
-
-    fn change(
-        &mut self,
-        known: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         if let (Kind::Set, Some(set)) = (changed.key.kind, &changed.after) {
             let name = changed.key.name.to_string();
             match set["metadata"]["annotations"]["wavegate.dev/paused"].is_string() {
@@ -59,13 +50,7 @@ impl Judge for Gates {
 }
 
 impl Gates {
-    fn begins(
-        &self,
-        known: &Known<'_>,
-        name: &str,
-        commit: u64,
-        changed: &Changed,
-    ) -> Result<(), String> {
+    fn begins(&self, known: &Known<'_>, name: &str, commit: u64, changed: &Changed) -> Verdict {
         let Some(app) = known.case.app(name) else { return Ok(()) };
         let set = known.case.sets[app.set].name;
         let paused = self.paused.get(set);

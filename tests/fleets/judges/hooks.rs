@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kube_sim::EventType;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::scenario::{COMMIT, names};
 use crate::track::Moment;
 use crate::world::{Changed, Kind};
@@ -16,11 +16,7 @@ pub struct Hooks {
 }
 
 impl Judge for Hooks {
-    fn name(&self) -> &'static str {
-        "hooks"
-    }
-
-    fn change(&mut self, known: &Known<'_>, changed: &Changed, _: &[Moment]) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, _: &[Moment]) -> Verdict {
         if changed.key.kind != Kind::Job || changed.event != EventType::Added {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! No step has more Applications in flight than its `maxUpdate` permits, and no policy more than
 //! its `maxInFlight` (AS-341, ST-030).
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::app;
 use crate::case::{App, What};
 use crate::track::{Moment, Tracked, begun};
@@ -10,16 +10,7 @@ use crate::world::Changed;
 pub struct Limits;
 
 impl Judge for Limits {
-    fn name(&self) -> &'static str {
-        "limits"
-    }
-
-    fn change(
-        &mut self,
-        known: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         let begun = begun(moments).filter(|begun| begun.is_by_rollout && known.has_begun);
         let Some(begun) = begun else { return Ok(()) };
         let Some(app) = known.case.app(&changed.key.name) else { return Ok(()) };

@@ -119,17 +119,17 @@ impl Known<'_> {
     }
 }
 
+/// What is wrong, if anything is.
+pub type Verdict = Result<(), String>;
+
 /// A judge of one thing.
 pub trait Judge: Send {
-    /// Its name: what it judges.
-    fn name(&self) -> &'static str;
-
     /// Judges a change, and what it means for its Application.
     ///
     /// # Errors
     ///
     /// What is wrong.
-    fn change(&mut self, _: &Known<'_>, _: &Changed, _: &[Moment]) -> Result<(), String> {
+    fn change(&mut self, _: &Known<'_>, _: &Changed, _: &[Moment]) -> Verdict {
         Ok(())
     }
 
@@ -138,7 +138,7 @@ pub trait Judge: Send {
     /// # Errors
     ///
     /// What is wrong.
-    fn request(&mut self, _: &Known<'_>, _: &Exchange, _: &[Changed]) -> Result<(), String> {
+    fn request(&mut self, _: &Known<'_>, _: &Exchange, _: &[Changed]) -> Verdict {
         Ok(())
     }
 
@@ -150,7 +150,7 @@ pub trait Judge: Send {
     /// # Errors
     ///
     /// What is wrong.
-    fn end(&mut self, _: &Known<'_>, _: &History) -> Result<(), String> {
+    fn end(&mut self, _: &Known<'_>, _: &History) -> Verdict {
         Ok(())
     }
 }
@@ -168,7 +168,8 @@ pub struct Court {
     pub strikes: Strikes,
     /// Changes of requests that are not answered yet.
     pending: Vec<Changed>,
-    judges: Vec<Box<dyn Judge>>,
+    /// With what they judge.
+    judges: Vec<(&'static str, Box<dyn Judge>)>,
     pub violations: Vec<Violation>,
     /// Requests of the controllers.
     pub requests: u64,
@@ -179,18 +180,18 @@ const MOST: usize = 20;
 
 impl Court {
     pub fn new(case: &Case, start: Timestamp) -> Self {
-        let judges: Vec<Box<dyn Judge>> = vec![
-            Box::new(limits::Limits),
-            Box::new(order::Order),
-            Box::new(gates::Gates::default()),
-            Box::new(freshness::Freshness::default()),
-            Box::new(exactly_once::ExactlyOnce),
-            Box::new(hooks::Hooks::default()),
-            Box::new(foreign::Foreign),
-            Box::new(deletion::Deletion),
-            Box::new(waits::Waits::default()),
-            Box::new(pace::Pace::default()),
-            Box::new(end::End),
+        let judges: Vec<(&str, Box<dyn Judge>)> = vec![
+            ("limits", Box::new(limits::Limits)),
+            ("order", Box::new(order::Order)),
+            ("gates", Box::new(gates::Gates::default())),
+            ("freshness", Box::new(freshness::Freshness::default())),
+            ("exactly once", Box::new(exactly_once::ExactlyOnce)),
+            ("hooks", Box::new(hooks::Hooks::default())),
+            ("foreign", Box::new(foreign::Foreign)),
+            ("deletion", Box::new(deletion::Deletion)),
+            ("waits", Box::new(waits::Waits::default())),
+            ("pace", Box::new(pace::Pace::default())),
+            ("end", Box::new(end::End)),
         ];
         Self {
             case: case.clone(),
@@ -210,7 +211,7 @@ impl Court {
     /// The names of all judges.
     pub fn names(case: &Case) -> Vec<&'static str> {
         let court = Self::new(case, Timestamp::UNIX_EPOCH);
-        court.judges.iter().map(|judge| judge.name()).collect()
+        court.judges.iter().map(|(name, _)| *name).collect()
     }
 
     /// Takes what happened; before the change begins, there is no time when that is.
@@ -271,16 +272,16 @@ impl Court {
     fn ask(
         &mut self,
         now: Timestamp,
-        mut question: impl FnMut(&mut dyn Judge, &Known<'_>) -> Result<(), String>,
+        mut question: impl FnMut(&mut dyn Judge, &Known<'_>) -> Verdict,
     ) {
         let Self { case, start, has_begun, world, track, strikes, judges, violations, .. } = self;
         let (start, has_begun) = (*start, *has_begun);
         let known = Known { case, start, has_begun, world, track, strikes, now };
-        for judge in judges {
+        for (name, judge) in judges {
             if let Err(what) = question(&mut **judge, &known)
                 && violations.len() < MOST
             {
-                violations.push(Violation { judge: judge.name(), at: now, what });
+                violations.push(Violation { judge: name, at: now, what });
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::app;
 use crate::case::{App, What};
 use crate::track::{Begun, Moment, Tracked, begun};
@@ -17,16 +17,7 @@ const KNOWN: Duration = Duration::from_secs(5);
 const PROGRESSING_TIMEOUT: i64 = 295;
 
 impl Judge for Order {
-    fn name(&self) -> &'static str {
-        "order"
-    }
-
-    fn change(
-        &mut self,
-        known: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, known: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         let begun = begun(moments).filter(|begun| begun.is_by_rollout && !begun.goes_back);
         let (Some(begun), Some(app), true) =
             (begun, known.case.app(&changed.key.name), known.has_begun)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_sim::Exchange;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::track::{Moment, begun};
 use crate::world::Changed;
 
@@ -42,16 +42,7 @@ pub struct Pace {
 }
 
 impl Judge for Pace {
-    fn name(&self) -> &'static str {
-        "pace"
-    }
-
-    fn change(
-        &mut self,
-        _: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, _: &Known<'_>, changed: &Changed, moments: &[Moment]) -> Verdict {
         if begun(moments).is_some() {
             self.stirred = Some(changed.at);
         }
@@ -64,12 +55,7 @@ impl Judge for Pace {
         }
     }
 
-    fn request(
-        &mut self,
-        known: &Known<'_>,
-        exchange: &Exchange,
-        _: &[Changed],
-    ) -> Result<(), String> {
+    fn request(&mut self, known: &Known<'_>, exchange: &Exchange, _: &[Changed]) -> Verdict {
         let now = exchange.answered;
         let what = format!("{} {}", exchange.request.verb, exchange.request.resource);
         let is_list = ["list", "watch"].contains(&&*exchange.request.verb)

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube_sim::Exchange;
 use serde_json::Value;
 
-use super::{Judge, Known};
+use super::{Judge, Known, Verdict};
 use crate::app;
 use crate::case::{Case, What};
 use crate::world::{Changed, Kind};
@@ -24,16 +24,7 @@ pub struct Waits {
 }
 
 impl Judge for Waits {
-    fn name(&self) -> &'static str {
-        "waits"
-    }
-
-    fn change(
-        &mut self,
-        _: &Known<'_>,
-        changed: &Changed,
-        _: &[super::Moment],
-    ) -> Result<(), String> {
+    fn change(&mut self, _: &Known<'_>, changed: &Changed, _: &[super::Moment]) -> Verdict {
         let matters =
             !matches!(changed.key.kind, Kind::Set | Kind::Run | Kind::Policy | Kind::Other);
         let is_spec = changed.before.as_ref().map(|before| &before["spec"])
@@ -44,12 +35,7 @@ impl Judge for Waits {
         Ok(())
     }
 
-    fn request(
-        &mut self,
-        known: &Known<'_>,
-        exchange: &Exchange,
-        _: &[Changed],
-    ) -> Result<(), String> {
+    fn request(&mut self, known: &Known<'_>, exchange: &Exchange, _: &[Changed]) -> Verdict {
         let Some(changed) = self.changed_at else { return Ok(()) };
         let quiet = |since: Timestamp| {
             Duration::try_from(exchange.answered.duration_since(since)).unwrap_or_default()
@@ -63,13 +49,13 @@ impl Judge for Waits {
         known.world.all(Kind::Set).try_for_each(|(_, set)| check(known, set))
     }
 
-    fn end(&mut self, known: &Known<'_>, _: &wavegate_simulation::History) -> Result<(), String> {
+    fn end(&mut self, known: &Known<'_>, _: &wavegate_simulation::History) -> Verdict {
         known.world.all(Kind::Set).try_for_each(|(_, set)| check(known, set))
     }
 }
 
 /// Checks what a set says.
-fn check(known: &Known<'_>, set: &Value) -> Result<(), String> {
+fn check(known: &Known<'_>, set: &Value) -> Verdict {
     let name = set["metadata"]["name"].as_str().unwrap_or_default();
     let behind = behind(known, known.case, name);
     for app in &behind {

@@ -35,14 +35,12 @@ async fn events_of_an_operation_come_before_the_status_that_announces_its_end_se
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_come_before_the_state_that_clients_wait_for_k_07() {
     let world = World::start().await;
-    world.write("app/one.json", &deployment("one", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &deployment("one", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     // One resource is synced while its Deployment is not ready: the good state comes later.
     let one = json!([{"group": "apps", "kind": "Deployment", "name": "one"}]);
-    world.sync("app", json!({"revision": first, "resources": one})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": first, "resources": one})).await;
     let all = events(&world, "app").await;
     let reported = |all: &[String], start: &str, state: &str| {
         all.iter().any(|event| event.starts_with(start) && event.ends_with(state))
@@ -53,9 +51,8 @@ async fn events_come_before_the_state_that_clients_wait_for_k_07() {
     // Again, with the same texts: each good state has its own Event.
     for round in 0..2 {
         let count = events(&world, "app").await.len();
-        let api = world.api("apps/v1", "Deployment", "web");
-        let drifted = Patch::Merge(json!({"spec": {"minReadySeconds": 1 + round}}));
-        api.patch("one", &PatchParams::default(), &drifted).await.unwrap();
+        let drifted = json!({"spec": {"minReadySeconds": 1 + round}});
+        world.patch_object(("apps/v1", "Deployment"), "web", "one", drifted).await;
         world.write(
             "app/one.json",
             &deployment("one", &[("example.com/round", &round.to_string())]),
@@ -186,9 +183,9 @@ async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
 async fn make_events_old(world: &World) {
     let api = world.api("events.k8s.io/v1", "Event", NAMESPACE);
     for event in api.list(&Default::default()).await.unwrap().items {
-        let old = Patch::Merge(json!({"eventTime": "2020-01-01T00:00:00.000000Z", "series": null}));
+        let old = json!({"eventTime": "2020-01-01T00:00:00.000000Z", "series": null});
         let name = event.metadata.name.unwrap();
-        api.patch(&name, &PatchParams::default(), &old).await.unwrap();
+        world.patch_object(("events.k8s.io/v1", "Event"), NAMESPACE, &name, old).await;
     }
 }
 
@@ -219,12 +216,8 @@ async fn until_reported_times(world: &World, name: &str, start: &str, times: usi
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_have_the_words_of_argo_cd_se_541() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     for reported in [
         format!("Normal OperationStarted Initiated automated sync to '{revision}'"),
         format!("Normal OperationCompleted Sync operation to {revision} succeeded"),
@@ -239,8 +232,7 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let mut app = world.application("many", "app");
     let source = app["spec"]["source"].take();
     app["spec"].as_object_mut().unwrap().remove("source");
-    world.write("more/two.json", &config_map("two", "1", &[]));
-    let other = world.commit();
+    let other = world.commit_file("more/two.json", &config_map("two", "1", &[]));
     let mut more = source.clone();
     more["path"] = "more".into();
     app["spec"]["sources"] = json!([more.clone(), more]);
@@ -252,15 +244,10 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let all = until_reported(&world, "many", &whole).await;
     assert!(all.contains(&whole), "{all:#?}");
 
-    world.write("bad/one.json", &deployment("bad", &[("simulate.wavegate.dev/outcome", "fail")]));
-    world.write(
-        "bad/ask.json",
-        &job("ask", &[(HOOK, "PreDelete"), ("simulate.wavegate.dev/outcome", "fail")]),
-    );
+    world.write("bad/one.json", &deployment("bad", &[FAILS]));
+    world.write("bad/ask.json", &job("ask", &[(HOOK, "PreDelete"), FAILS]));
     let revision = world.commit();
-    let mut app = world.application("bad", "bad");
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    world.create_app(&app).await;
+    world.create_with("bad", "bad", json!({"metadata": {"finalizers": [CASCADE]}})).await;
     let one = json!([{"group": "apps", "kind": "Deployment", "name": "bad"}]);
     world.sync("bad", json!({"revision": revision, "resources": one})).await;
     world.until("bad", "degraded", |app| is(app, "Synced", "Degraded")).await;
@@ -271,8 +258,7 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let whole = format!("Normal OperationCompleted Partial sync operation to {revision} succeeded");
     assert!(all.contains(&whole), "{all:#?}");
 
-    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    apps.delete("bad", &DeleteParams::default()).await.unwrap();
+    world.delete_app("bad").await;
     let start =
         "Warning StatusRefreshed Unable to delete application resources: PreDelete hook(s) failed";
     until_reported(&world, "bad", start).await;
@@ -287,12 +273,8 @@ async fn only_events_of_the_wanted_reasons_are_written_se_540_se_574() {
         ..ApplicationSettings::default()
     };
     let world = World::with(settings).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     until_reported(&world, "app", COMPLETED).await;
     world.rest().await;
     let all = events(&world, "app").await;

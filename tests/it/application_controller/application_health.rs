@@ -2,14 +2,6 @@
 
 use super::*;
 
-const OUTCOME: &str = "simulate.wavegate.dev/outcome";
-const FAILS: (&str, &str) = (OUTCOME, "fail");
-
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 fn message(app: &Value) -> &str {
     app["status"]["health"]["message"].as_str().unwrap_or_default()
 }
@@ -17,17 +9,12 @@ fn message(app: &Value) -> &str {
 /// Waits until a Deployment has failed.
 async fn until_failed(world: &World, name: &str) {
     let api = world.api("apps/v1", "Deployment", "web");
-    let failed = async {
-        loop {
-            let found = api.get_opt(name).await.unwrap();
-            let conditions = found.map(|found| found.data["status"]["conditions"].to_string());
-            if conditions.is_some_and(|text| text.contains("ProgressDeadlineExceeded")) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, failed).await.expect("it has failed");
+    until("it has failed", async || {
+        let found = api.get_opt(name).await.unwrap();
+        let conditions = found.map(|found| found.data["status"]["conditions"].to_string());
+        conditions.is_some_and(|text| text.contains("ProgressDeadlineExceeded"))
+    })
+    .await;
 }
 
 /// SE-145, SE-490, SE-492, SE-493, SE-494: what counts for the health, and how it is named.
@@ -46,12 +33,11 @@ async fn the_worst_resource_that_counts_is_the_health_se_490_to_se_494() {
     for name in ["many-a", "many-b", "many-c", "many-d", "many-e"] {
         world.write(&format!("many/{name}.json"), &deployment(name, &[FAILS]));
     }
-    world.write("mixed/web.json", &deployment("slow", &[(OUTCOME, "hang")]));
+    world.write("mixed/web.json", &deployment("slow", &[HANGS]));
     world.write("mixed/bad.json", &deployment("mixed", &[FAILS]));
     world.write("left/web.json", &deployment("left", &[FAILS]));
     world.write("left/map.json", &config_map("left-map", "1", &[]));
-    world.write("copied/map.json", &config_map("copied", "1", &[]));
-    world.commit();
+    world.commit_file("copied/map.json", &config_map("copied", "1", &[]));
     let names = ["ignored", "skipped", "hook", "many", "mixed", "left", "copied"];
     for name in names.into_iter().chain(["empty", "hooks"]) {
         world.create_app(&world.application(name, name)).await;

@@ -15,19 +15,7 @@ fn said(app: &Value, name: &str) -> String {
 
 /// Requests a sync with these options, and waits for its end.
 async fn sync(world: &World, name: &str, options: Value) -> Value {
-    operate(world, name, json!({"syncOptions": options})).await
-}
-
-/// Runs an operation to its end.
-async fn operate(world: &World, name: &str, operation: Value) -> Value {
-    let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();
-    world.sync(name, operation).await;
-    let is_over = |app: &Value| {
-        app["operation"].is_null()
-            && matches!(phase(app), "Succeeded" | "Failed" | "Error")
-            && app["status"]["operationState"]["startedAt"] != before
-    };
-    world.until(name, "over", is_over).await
+    world.sync_to_end(name, json!({"syncOptions": options})).await
 }
 
 /// SE-131, SE-142, SE-195, SE-319, SE-340, SE-341, SE-342, SE-345, SE-351: what each way to apply says and
@@ -71,8 +59,7 @@ async fn each_way_to_apply_has_its_words_se_340_se_341_se_345() {
 
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "top", "namespace": "web"}, "rules": []});
-    world.write("top/role.json", &role.to_string());
-    world.commit();
+    world.commit_file("top/role.json", &role.to_string());
     world.create_app(&world.application("top", "top")).await;
     sync(&world, "top", json!([])).await;
     let app = world.until_good("top").await;
@@ -94,9 +81,7 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     sync(&world, "app", json!([])).await;
     let uid = async || world.get("v1", "ConfigMap", "web", "one").await["metadata"]["uid"].clone();
     let first = uid().await;
-    let patches = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "patch"
-    };
+    let patches = requests("patch", "configmaps");
     write("2");
     world.server.inject(Fault::new(Effect::Status(409), patches).times(3));
     let app = sync(&world, "app", json!([])).await;
@@ -114,7 +99,7 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     assert_eq!(uid().await, first, "SE-320");
     world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
     let force = json!({"syncStrategy": {"apply": {"force": true}}});
-    let app = operate(&world, "app", force).await;
+    let app = world.sync_to_end("app", force).await;
     assert_eq!(phase(&app), "Succeeded", "SE-320, SE-355: {}", message(&app));
     assert_ne!(uid().await, first, "SE-355");
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "3");
@@ -135,8 +120,7 @@ async fn a_binding_is_replaced_only_when_its_role_changes_se_343() {
         if has_group {
             binding["roleRef"]["apiGroup"] = "rbac.authorization.k8s.io".into();
         }
-        world.write("app/binding.json", &binding.to_string());
-        world.commit();
+        world.commit_file("app/binding.json", &binding.to_string());
     };
     write("reader", "a", true);
     world.create_app(&world.application("app", "app")).await;
@@ -173,17 +157,14 @@ async fn a_binding_is_replaced_only_when_its_role_changes_se_343() {
 async fn a_deletion_that_is_refused_with_a_conflict_fails_se_252() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/old.json", &config_map("old", "1", &[]));
-    world.commit();
+    world.commit_file("app/old.json", &config_map("old", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     sync(&world, "app", json!([])).await;
     world.remove("app/old.json");
     world.commit();
-    let deletes = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "delete"
-    };
+    let deletes = requests("delete", "configmaps");
     world.server.inject(Fault::new(Effect::Status(409), deletes).times(usize::MAX));
-    let app = operate(&world, "app", json!({"prune": true})).await;
+    let app = world.sync_to_end("app", json!({"prune": true})).await;
     assert_eq!(phase(&app), "Failed", "{}", message(&app));
     let row = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
     let row = row.iter().find(|row| row["name"] == "old").unwrap();
@@ -192,7 +173,7 @@ async fn a_deletion_that_is_refused_with_a_conflict_fails_se_252() {
     // A busy server refuses a few times: no reason to fail, since a retry runs hooks again.
     world.server.clear_faults();
     world.server.inject(Fault::new(Effect::Status(409), deletes).times(3));
-    let app = operate(&world, "app", json!({"prune": true})).await;
+    let app = world.sync_to_end("app", json!({"prune": true})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     assert_eq!(world.get("v1", "ConfigMap", "web", "old").await, Value::Null);
 }
@@ -212,9 +193,7 @@ async fn all_syncs_share_one_limit_of_requests_se_297_se_566() {
         world.create_app(&world.application(name, name)).await;
         world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
     }
-    let creates = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "create"
-    };
+    let creates = requests("create", "configmaps");
     let slow = Duration::from_millis(300);
     world.server.inject(Fault::new(Effect::Latency(slow), creates).times(usize::MAX));
     let started = std::time::Instant::now();
@@ -235,8 +214,7 @@ async fn a_status_does_not_grow_without_a_limit_se_597() {
         .map(|index| serde_json::from_str(&config_map(&format!("m-{index:05}"), "1", &[])).unwrap())
         .collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": maps});
-    world.write("app/list.json", &list.to_string());
-    world.commit();
+    world.commit_file("app/list.json", &list.to_string());
     world.create_app(&world.application("app", "app")).await;
     let app = world.until("app", "reported", |app| condition(app, "SyncWarning", "5000")).await;
     let rows = app["status"]["resources"].as_array().map_or(0, Vec::len);
@@ -252,8 +230,7 @@ async fn objects_that_take_no_part_are_left_out_se_140_se_141_se_183_se_596() {
     world.write("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
     world.write("app/garbage.json", &config_map("garbage", "1", &[(HOOK, "Presync")]));
     world.write("app/test.json", &config_map("test", "1", &[("helm.sh/hook", "test")]));
-    world.write("app/gone.json", &config_map("gone", "1", &[(HOOK, "PostDelete")]));
-    world.commit();
+    world.commit_file("app/gone.json", &config_map("gone", "1", &[(HOOK, "PostDelete")]));
     world.create_app(&world.application("app", "app")).await;
     let app = sync(&world, "app", json!([])).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
@@ -282,9 +259,8 @@ async fn an_empty_protocol_is_tcp_under_server_side_apply() {
     };
     world.create_app(&world.application("app", "app")).await;
     for app in ["one", "two"] {
-        world.write("app/service.json", &service(app));
-        let revision = world.commit();
-        operate(&world, "app", json!({"revision": revision})).await;
+        let revision = world.commit_file("app/service.json", &service(app));
+        world.sync_to_end("app", json!({"revision": revision})).await;
         let is_compared =
             |app: &Value| settled(app) && app["status"]["sync"]["revision"] == *revision;
         let found = world.until("app", "compared", is_compared).await;

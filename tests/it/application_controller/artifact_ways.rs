@@ -108,8 +108,7 @@ async fn se_032_an_artifact_with_a_kustomization() {
     world.refresh("app").await;
     let moved = |app: &Value| app["status"]["sync"]["revision"] == second.as_str();
     world.until("app", "on the new digest", moved).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     assert_eq!(world.data("prod-one-a").await, json!({"value": "3"}));
 }
 

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::chart_repositories::{packed, secret};
+use super::chart_repositories::{packed, secret, typed_secret};
 use super::git_https::{basic, trust};
 use super::programs::{confined, helms};
 use super::*;
@@ -244,8 +244,7 @@ async fn se_032_an_artifact_of_a_registry_is_a_source() {
     world.refresh("tag").await;
     let moved = |app: &Value| app["status"]["sync"]["revision"] == second.as_str();
     world.until("tag", "on the new digest", moved).await;
-    world.sync("tag", json!({})).await;
-    world.until_good("tag").await;
+    world.sync_until_good("tag", json!({})).await;
     assert_eq!(world.data("one").await, json!({"value": "2"}));
     // A rollback.
     world.sync("tag", json!({"revision": first})).await;
@@ -302,8 +301,7 @@ async fn se_374_an_operation_keeps_to_its_digest_when_the_tag_moves() {
     let second = registry.push("main", TAR, waves("2"));
     world.refresh("app").await;
     let bound = json!({"status": {"phase": "Bound"}});
-    let claims = world.api("v1", "PersistentVolumeClaim", "web");
-    claims.patch_status("claim", &PatchParams::default(), &Patch::Merge(bound)).await.unwrap();
+    world.patch_status_of(("v1", "PersistentVolumeClaim"), "web", "claim", bound).await;
     let done = |app: &Value| settled(app) && is(app, "OutOfSync", "Healthy");
     let app = world.until("app", "done, and behind the tag", done).await;
     assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], first.as_str());
@@ -442,14 +440,7 @@ async fn se_032_a_registry_that_refuses_says_so() {
     let want = ["429", "TOOMANYREQUESTS slow down", "wait for 17 s", "timeout.reconciliation"];
     world.refused_for(&world.with_source("busy", busy.source("1.0.0", "app")), &want).await;
     // Another project, whose rules do not name the registry.
-    let project = json!({
-        "metadata": {"name": "narrow", "namespace": NAMESPACE},
-        "spec": {
-            "sourceRepos": ["oci://registry.invalid/*"],
-            "destinations": [{"server": "*", "namespace": "*"}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    world.project("narrow", json!({"sourceRepos": ["oci://registry.invalid/*"]})).await;
     let mut app = world.with_source("narrow", registry.source("1.0.0", "app"));
     app["spec"]["project"] = "narrow".into();
     world.create_app(&app).await;
@@ -493,18 +484,11 @@ async fn se_032_a_registry_with_its_own_authority() {
     trust(&world, &certificates).await;
     world.until_refused("app", &["401", "a repository Secret of type oci"]).await;
     let host = format!("oci://{}", server.authority());
-    let template = json!({
-        "metadata": {
-            "name": "template", "namespace": NAMESPACE,
-            "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
-        },
-        "stringData": {"url": host, "type": "oci", "username": "me", "password": "pass-word-3"},
-    });
-    world.create("v1", "Secret", &template).await;
+    let login = json!({"url": host, "type": "oci", "username": "me", "password": "pass-word-3"});
+    typed_secret(&world, "repo-creds", "template", login).await;
     world.refresh("app").await;
     let compared = |app: &Value| app["status"]["sync"]["revision"] == known.as_str();
     world.until("app", "compared", compared).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     assert_eq!(world.data("one").await, json!({"value": "1"}));
 }

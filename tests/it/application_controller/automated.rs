@@ -2,11 +2,6 @@
 
 use super::*;
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 fn automated(world: &World, name: &str, policy: Value) -> Value {
     let mut app = world.application(name, name);
     if !policy.is_null() {
@@ -84,8 +79,7 @@ async fn the_history_has_its_limit_se_028_se_385() {
         ("negative", json!(-1), vec![]),
     ];
     for (name, limit, want) in cases {
-        world.write(&format!("{name}/one.json"), &config_map(name, "0", &[]));
-        world.commit();
+        world.commit_file(&format!("{name}/one.json"), &config_map(name, "0", &[]));
         let mut app = world.application(name, name);
         app["spec"]["revisionHistoryLimit"] = limit;
         world.create_app(&app).await;
@@ -125,8 +119,7 @@ async fn changes_of_an_application_are_compared_at_once_se_377() {
     let first = world.commit();
     world.create("v1", "Namespace", &json!({"metadata": {"name": "elsewhere"}})).await;
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
 
     let second = world.commit();
     for how in ["normal", "hard"] {

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
-use kube::api::WatchEvent;
 
-use super::hooks::{delete, deployed};
+use super::hooks::deployed;
+use super::option_effects::finalizers_of_deletion;
 use super::*;
-
-const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 
 fn finalizers(app: &Value) -> Vec<String> {
     let all = app["metadata"]["finalizers"].as_array().into_iter().flatten();
@@ -23,8 +21,7 @@ async fn the_finalizers_of_deletion_hooks_follow_the_source_se_511() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/before.json", &job("before", &[(HOOK, "PreDelete")]));
-    world.write("app/after.json", &job("after", &[(HOOK, "PostDelete")]));
-    world.commit();
+    world.commit_file("app/after.json", &job("after", &[(HOOK, "PostDelete")]));
     world.create_app(&world.application("app", "app")).await;
     let both = |kind: &str| {
         let name = format!("{kind}-delete-finalizer.argocd.argoproj.io");
@@ -63,30 +60,15 @@ async fn a_cascade_deletes_as_its_finalizer_says_and_no_definition_se_515_se_516
         world.write(&format!("{name}/one.json"), &held(name));
         world.write(&format!("{name}/definition.json"), &definition.to_string());
         let revision = world.commit();
-        let mut app = world.application(name, name);
-        app["metadata"]["finalizers"] = json!([finalizer]);
-        world.create_app(&app).await;
-        world.sync(name, json!({"revision": revision})).await;
-        world.until_good(name).await;
+        world.create_with(name, name, json!({"metadata": {"finalizers": [finalizer]}})).await;
+        world.sync_until_good(name, json!({"revision": revision})).await;
         let live = maps.get(name).await.unwrap().metadata.resource_version.unwrap();
         let mut changes = maps.watch(&Default::default(), &live).await.unwrap().boxed();
-        delete(&world, name).await;
-        let going = async {
-            while let Some(event) = changes.next().await {
-                if let WatchEvent::Modified(map) = event.unwrap()
-                    && map.metadata.name.as_deref() == Some(name)
-                    && map.metadata.deletion_timestamp.is_some()
-                {
-                    return map.metadata.finalizers.unwrap_or_default();
-                }
-            }
-            Vec::new()
-        };
-        let going = tokio::time::timeout(LIMIT, going).await.expect("it is deleted");
+        world.delete_app(name).await;
+        let going = finalizers_of_deletion(&mut changes, name).await;
         let is_foreground = going.iter().any(|one| one == "foregroundDeletion");
         assert_eq!(is_foreground, in_foreground, "{name}: {going:?}");
-        let free = json!({"metadata": {"finalizers": null}});
-        maps.patch(name, &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+        world.patch_map(name, json!({"metadata": {"finalizers": null}})).await;
         world.until(name, "gone", Value::is_null).await;
         let kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         let left = world.get(kind.0, kind.1, "", "widgets.example.com").await;
@@ -100,11 +82,10 @@ async fn a_source_that_does_not_render_holds_no_plain_cascade_se_521() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     deployed(&world, "app").await;
-    world.write("app/one.json", "{");
-    world.commit();
+    world.commit_file("app/one.json", "{");
     world.refresh("app").await;
     world.until("app", "failed", |app| condition(app, "ComparisonError", "one.json")).await;
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
@@ -113,17 +94,9 @@ async fn a_source_that_does_not_render_holds_no_plain_cascade_se_521() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_a_window_blocks_can_be_terminated_se_584() {
     let world = World::start().await;
-    let project = json!({
-        "metadata": {"name": "closed", "namespace": NAMESPACE},
-        "spec": {
-            "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
-            "syncWindows": [{"kind": "deny", "schedule": "* * * * *", "duration": "24h",
-                "applications": ["*"], "manualSync": false}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let rules = json!({"syncWindows": [{"kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": ["*"], "manualSync": false}]});
+    world.project("closed", rules).await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     app["spec"]["project"] = "closed".into();
     world.create_app(&app).await;
@@ -133,7 +106,7 @@ async fn an_operation_that_a_window_blocks_can_be_terminated_se_584() {
         phase(app) == "Running" && said.as_str().is_some_and(|said| said.contains("window"))
     };
     world.until("app", "blocked", is_blocked).await;
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("app").await;
     let app = world.until("app", "ended", settled).await;
     assert_eq!(phase(&app), "Failed", "{app}");
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
@@ -150,7 +123,7 @@ async fn a_deletion_that_waits_for_somebody_says_so_se_315() {
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     world.write("app/held.json", &held.to_string());
     deployed(&world, "app").await;
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     let text = "waiting for approval of the deletion of ConfigMap web/asks";
     world.until("app", "waiting", |app| condition(app, "DeletionWarning", text)).await;
     world.rest().await;
@@ -166,8 +139,7 @@ async fn a_deletion_that_waits_for_somebody_says_so_se_315() {
     let text = "waiting for deletion of ConfigMap web/held, held by example.com/hold";
     let app = world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
     assert!(!condition(&app, "DeletionWarning", "approval"), "{app}");
-    let free = json!({"metadata": {"finalizers": null}});
-    maps.patch("held", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+    world.patch_map("held", json!({"metadata": {"finalizers": null}})).await;
     world.until("app", "gone", Value::is_null).await;
     assert!(maps.get_opt("asks").await.unwrap().is_none());
 }
@@ -182,7 +154,7 @@ async fn a_deletion_with_a_request_waits_in_peace_se_512() {
     world.write("app/held.json", &held.to_string());
     deployed(&world, "app").await;
     world.crash().await;
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     let request = json!({"sync": {}, "initiatedBy": {"username": "ann"}});
     world.patch("app", json!({"operation": request})).await;
     // Each reconcile looks at the clock.
@@ -201,9 +173,7 @@ async fn a_deletion_with_a_request_waits_in_peace_se_512() {
     world.rest().await;
     let more = looks.load(Ordering::Relaxed) - before;
     assert!(more < 50, "it looks at the clock {more} times while nothing happens");
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let maps = world.api("v1", "ConfigMap", "web");
-    maps.patch("held", &PatchParams::default(), &free).await.unwrap();
+    world.patch_map("held", json!({"metadata": {"finalizers": null}})).await;
     world.until("app", "gone", Value::is_null).await;
 }
 
@@ -211,35 +181,25 @@ async fn a_deletion_with_a_request_waits_in_peace_se_512() {
 /// after a write that failed, and the same after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_hook_runs_once_whatever_becomes_of_the_write_of_its_end_se_298() {
-    const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
     for hook in ["PreDelete", "PostDelete"] {
         let world = World::start().await;
-        let hang = ("simulate.wavegate.dev/outcome", "hang");
-        let annotations = [(HOOK, hook), (POLICY, "HookSucceeded"), hang];
+        let annotations = [(HOOK, hook), (POLICY, "HookSucceeded"), HANGS];
         world.write("app/hook.json", &job("hook", &annotations));
         world.write("app/one.json", &config_map("one", "1", &[]));
         deployed(&world, "app").await;
         world.until("app", "held", |app| finalizers(app).len() == 3).await;
         world.server.forget_requests();
-        delete(&world, "app").await;
+        world.delete_app("app").await;
         world.until_made(1).await;
         world.rest().await;
-        let stores = |record: &RequestRecord| {
-            record.client == CONTROLLER
-                && record.resource == "applications"
-                && record.verb == "patch"
-        };
+        let stores = requests("patch", "applications");
         world.server.inject(Fault::new(Effect::Status(500), stores).times(usize::MAX));
-        let complete = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-        let jobs = world.api("batch/v1", "Job", "web");
-        jobs.patch_status("hook", &PatchParams::default(), &Patch::Merge(complete)).await.unwrap();
-        let failed = async {
-            let is_failed = |record: &RequestRecord| stores(record) && record.code == 500;
-            while world.server.requests().iter().filter(|record| is_failed(record)).count() < 8 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, failed).await.expect("the end is written again and again");
+        world.complete_job("hook").await;
+        until("the end is written again and again", async || {
+            let is_failed = |record: &&RequestRecord| stores(record) && record.code == 500;
+            world.server.requests().iter().filter(is_failed).count() >= 8
+        })
+        .await;
         world.server.clear_faults();
         world.until("app", "gone", Value::is_null).await;
         assert_eq!(world.made(), ["jobs"], "{hook}");
@@ -262,12 +222,10 @@ async fn a_deletion_waits_for_a_kind_that_cannot_be_listed_for_now_se_436() {
         }},
     });
     world.create("v1", "ServiceAccount", &left).await;
-    let lists = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
-    };
+    let lists = requests("list", "serviceaccounts");
     world.server.inject(Fault::new(Effect::Status(500), lists).times(usize::MAX));
     world.run();
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     let text = "waiting until all kinds of the cluster can be listed";
     world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null(), "what is known is gone");
@@ -297,32 +255,25 @@ async fn an_application_in_its_own_source_is_deleted_se_513_se_514() {
         };
         world.until("root", "managed by itself", listed).await;
         match how {
-            "by a person" => delete(&world, "root").await,
+            "by a person" => world.delete_app("root").await,
             "by its sync" => {
                 world.remove("root/itself.json");
                 let revision = world.commit();
                 world.sync("root", json!({"revision": revision, "prune": true})).await;
             }
             _ => {
-                let hang = ("simulate.wavegate.dev/outcome", "hang");
-                world.write("root/pre.json", &job("pre", &[(HOOK, "PreSync"), hang]));
+                world.write("root/pre.json", &job("pre", &[(HOOK, "PreSync"), HANGS]));
                 let revision = world.commit();
                 world.sync("root", json!({"revision": revision})).await;
                 let waits = |app: &Value| message(app).contains("waiting for completion");
                 world.until("root", "under way", waits).await;
-                delete(&world, "root").await;
+                world.delete_app("root").await;
                 let going = |app: &Value| !app["metadata"]["deletionTimestamp"].is_null();
                 world.until("root", "going", going).await;
-                let done =
-                    json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-                let jobs = world.api("batch/v1", "Job", "web");
-                let done = Patch::Merge(done);
-                jobs.patch_status("pre", &PatchParams::default(), &done).await.unwrap();
+                world.complete_job("pre").await;
             }
         }
-        let gone = world.until("root", "gone", Value::is_null);
-        let gone = tokio::time::timeout(LIMIT, gone).await;
-        assert!(gone.is_ok(), "{how}: {}", world.app("root").await);
+        world.until("root", &format!("gone: {how}"), Value::is_null).await;
         for name in ["one", "two"] {
             assert!(world.get("v1", "ConfigMap", "web", name).await.is_null(), "{how}: {name}");
         }

@@ -52,14 +52,7 @@ async fn dependencies_from_elsewhere_are_refused() {
     let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
     let server = serve(repository(&helm, "redis", &["1.0.0"]), "").await;
     let url = format!("http://{server}");
-    let project = json!({
-        "metadata": {"name": "strict", "namespace": NAMESPACE},
-        "spec": {
-            "sourceRepos": [world.repo.path().to_str().unwrap()],
-            "destinations": [{"server": "*", "namespace": "*"}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    world.project("strict", json!({"sourceRepos": [world.repo.path().to_str().unwrap()]})).await;
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(
         outside.path().join("Chart.yaml"),
@@ -95,8 +88,7 @@ async fn dependencies_from_elsewhere_are_refused() {
             "dependencies": [{"name": "redis", "version": "1.0.0", "repository": repository}],
             "digest": "sha256:0", "generated": "2024-01-01T00:00:00Z",
         });
-        world.write("chart/Chart.lock", &pinned.to_string());
-        world.commit();
+        world.commit_file("chart/Chart.lock", &pinned.to_string());
         let mut app = world.with_source(name, json!({"path": "chart"}));
         app["spec"]["project"] = "strict".into();
         let message = world.refusal_of(&app).await;
@@ -159,14 +151,8 @@ async fn dependencies_by_another_spelling_of_their_keys_are_refused_as_well() {
         let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
         let server = serve(repository(&helm, "redis", &["1.0.0"]), "").await;
         let url = format!("http://{server}");
-        let project = json!({
-            "metadata": {"name": "strict", "namespace": NAMESPACE},
-            "spec": {
-                "sourceRepos": [world.repo.path().to_str().unwrap()],
-                "destinations": [{"server": "*", "namespace": "*"}],
-            },
-        });
-        world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+        let rules = json!({"sourceRepos": [world.repo.path().to_str().unwrap()]});
+        world.project("strict", rules).await;
         let of = |list: &str, name: &str, repository: &str, place: &str| {
             format!("{list}: [{{{name}: redis, version: 1.0.0, {repository}: '{place}'}}]\n")
         };

@@ -141,10 +141,15 @@ pub fn registry(helm: &PathBuf, path: &str, versions: &[&str]) -> Files {
 
 /// The Secret of a repository.
 pub async fn secret(world: &World, name: &str, fields: Value) {
+    typed_secret(world, "repository", name, fields).await;
+}
+
+/// A Secret of this type.
+pub async fn typed_secret(world: &World, type_: &str, name: &str, fields: Value) {
     let secret = json!({
         "metadata": {
             "name": name, "namespace": NAMESPACE,
-            "labels": {"argocd.argoproj.io/secret-type": "repository"},
+            "labels": {"argocd.argoproj.io/secret-type": type_},
         },
         "data": fields.as_object().unwrap().iter().map(|(key, value)| {
             let value = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap());
@@ -248,8 +253,7 @@ async fn se_034_a_chart_of_a_repository_has_values_files_of_another_source() {
     for helm in helms() {
         let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
         let server = serve(repository(&helm, "web", &["1.0.0"]), "").await;
-        world.write("envs/prod/values.yaml", "a: from-git\n");
-        world.commit();
+        world.commit_file("envs/prod/values.yaml", "a: from-git\n");
         let mut app = world.application("web", "");
         let git = app["spec"]["source"]["repoURL"].clone();
         app["spec"].as_object_mut().unwrap().remove("source");
@@ -374,8 +378,7 @@ async fn a_hard_refresh_fetches_a_chart_again() {
         }
         world.refresh("web").await;
         world.until("web", "out of sync", |app| is(app, "OutOfSync", "Healthy")).await;
-        world.sync("web", json!({})).await;
-        world.until_good("web").await;
+        world.sync_until_good("web", json!({})).await;
         assert_eq!(world.data("web-web").await["a"], "again");
     }
 }

@@ -47,8 +47,7 @@ async fn se_037_a_chart_has_the_values_and_capabilities_of_its_source() {
         world.write("chart/envs/b.yaml", "list: {b: '1', order: b}\n");
         world.write("chart/envs/deep/c.yaml", "list: {c: '1', order: c}\n");
         world.write("chart/last.yaml", "list: {order: last, last: '1'}\n");
-        world.write("notes/motd, one.txt", "hello, world");
-        world.commit();
+        world.commit_file("notes/motd, one.txt", "hello, world");
         let source = json!({"path": "chart", "helm": {
             "version": "v3",
             "valueFiles": ["envs/**/*.yaml", "envs/b.yaml", "none.yaml", "la?t.yaml"],
@@ -68,8 +67,7 @@ async fn se_037_a_chart_has_the_values_and_capabilities_of_its_source() {
             message.contains("helm.fileParameters[0]: ./chart/../notes/motd one.txt: no such file"),
             "{message}"
         );
-        world.write("notes/motd one.txt", "hello, world");
-        world.commit();
+        world.commit_file("notes/motd one.txt", "hello, world");
         world.deploy_app(&world.with_source("one", source)).await;
         let data = world.data("one").await;
         let list: Value = serde_json::from_str(data["values"].as_str().unwrap()).unwrap();
@@ -194,8 +192,7 @@ async fn a_chart_gets_no_way_out() {
         }
         // Names of hosts are not resolved, and plugins of the chart are files.
         template("{{ getHostByName \"localhost\" | quote }}");
-        world.write("chart/plugin.yaml", "name: p\nversion: 1\ncommand: touch /tmp/never\n");
-        world.commit();
+        world.commit_file("chart/plugin.yaml", "name: p\nversion: 1\ncommand: touch /tmp/never\n");
         world.deploy_app(&world.with_source("names", plain.clone())).await;
         assert_eq!(world.data("x").await["a"], "");
         // A link out of the repository.
@@ -262,8 +259,7 @@ async fn se_037_values_files_have_the_order_of_argo_cd() {
                 "skipCrds": true, "valueFiles": files, "valuesObject": {"name": name},
             }});
             if name == "again" {
-                world.write("chart/nested/.keep", "");
-                world.commit();
+                world.commit_file("chart/nested/.keep", "");
             }
             world.deploy_app(&world.with_source(name, source)).await;
             let data = world.data(name).await;

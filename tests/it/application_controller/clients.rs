@@ -17,16 +17,14 @@ fn results(app: &Value) -> Vec<Value> {
 async fn a_resource_that_is_not_in_the_cluster_is_missing_se_058() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
     world.create_app(&world.application("app", "app")).await;
     let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let row = |app: &Value, name: &str| rows(app).into_iter().find(|row| row["name"] == name);
     assert_eq!(row(&app, "one").unwrap()["health"]["status"], "Missing");
     let skipped = row(&app, "skip");
     assert!(skipped.is_none_or(|row| row["health"].is_null()), "SE-141");
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until_good("app").await;
+    let app = world.sync_until_good("app", json!({"revision": revision})).await;
     assert!(row(&app, "one").unwrap()["health"].is_null(), "a ConfigMap has no health");
 }
 
@@ -35,15 +33,13 @@ async fn a_resource_that_is_not_in_the_cluster_is_missing_se_058() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_sync_did_not_reach_is_missing_k_02() {
     let world = World::start().await;
-    let fails = ("simulate.wavegate.dev/outcome", "fail");
     for path in ["selected", "hooked", "waved"] {
         world.write(&format!("{path}/first.json"), &config_map(&format!("first-{path}"), "1", &[]));
         let last = config_map(&format!("last-{path}"), "1", &[(WAVE, "5")]);
         world.write(&format!("{path}/last.json"), &last);
     }
-    world.write("hooked/hook.json", &job("hook", &[(HOOK, "PreSync"), fails]));
-    world.write("waved/job.json", &job("job", &[(WAVE, "1"), fails]));
-    let revision = world.commit();
+    world.write("hooked/hook.json", &job("hook", &[(HOOK, "PreSync"), FAILS]));
+    let revision = world.commit_file("waved/job.json", &job("job", &[(WAVE, "1"), FAILS]));
     let one = json!([{"kind": "ConfigMap", "name": "first-selected"}]);
     for (name, sync, first) in [
         ("selected", json!({"revision": revision, "resources": one}), Value::Null),
@@ -51,8 +47,7 @@ async fn what_a_sync_did_not_reach_is_missing_k_02() {
         ("waved", json!({"revision": revision}), Value::Null),
     ] {
         world.create_app(&world.application(name, name)).await;
-        world.sync(name, sync).await;
-        let app = world.until(name, "over", settled).await;
+        let app = world.sync_until_settled(name, sync).await;
         let health = |of: &str| {
             let found = rows(&app).into_iter().find(|row| row["name"] == *format!("{of}-{name}"));
             found.unwrap_or_else(|| panic!("{app}"))["health"]["status"].clone()
@@ -64,16 +59,14 @@ async fn what_a_sync_did_not_reach_is_missing_k_02() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
     let world = World::start().await;
-    world.write("app/one.json", &deployment("one", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &deployment("one", &[]));
     let text = "app path does not exist";
     world.create_app(&world.application("new", "nowhere")).await;
     let failed = |app: &Value| condition(app, "ComparisonError", text);
     world.until("new", "compared", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
 
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
     world.patch("app", json!({"spec": {"source": {"path": "nowhere"}}})).await;
     world.until("app", "compared", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
 }
@@ -82,8 +75,7 @@ async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_with_refresh_takes_the_commit_that_mends_it_k_04() {
     let (world, good) = World::with_app().await;
-    world.sync("app", json!({"revision": good})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": good})).await;
     world.write(
         "app/none.json",
         r#"{"apiVersion":"no.kind/v1","kind":"No","metadata":{"name":"n"}}"#,
@@ -100,8 +92,7 @@ async fn a_retry_with_refresh_takes_the_commit_that_mends_it_k_04() {
     };
     world.until("app", "tried again", tried).await;
     world.remove("app/none.json");
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    let mended = world.commit();
+    let mended = world.commit_file("app/one.json", &config_map("one", "2", &[]));
     let app = world.until("app", "synced", |app| settled(app) && phase(app) == "Succeeded").await;
     assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], *mended);
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 2);
@@ -110,12 +101,10 @@ async fn a_retry_with_refresh_takes_the_commit_that_mends_it_k_04() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tracked_namespace_with_managed_metadata_is_synced_se_144() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let id = "argocd.argoproj.io/tracking-id";
     let tracked = json!({"metadata": {"annotations": {id: "app:/Namespace:web/web"}}});
-    let namespaces = world.api("v1", "Namespace", "");
-    namespaces.patch("web", &PatchParams::default(), &Patch::Merge(tracked)).await.unwrap();
+    world.patch_object(("v1", "Namespace"), "", "web", tracked).await;
     let option = json!(["CreateNamespace=true"]);
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({
@@ -125,8 +114,8 @@ async fn a_tracked_namespace_with_managed_metadata_is_synced_se_144() {
     let row = |app: &Value| rows(app).into_iter().find(|row| row["kind"] == "Namespace");
     let differs = |app: &Value| row(app).is_some_and(|row| row["status"] == "OutOfSync");
     world.until("app", "without its metadata", differs).await;
-    world.sync("app", json!({"revision": revision, "syncOptions": option})).await;
-    let app = world.until_good("app").await;
+    let app =
+        world.sync_until_good("app", json!({"revision": revision, "syncOptions": option})).await;
     let row = row(&app).unwrap();
     assert!(row["requiresPruning"].is_null() && row["status"] == "Synced", "{row}");
 }
@@ -152,11 +141,9 @@ async fn the_delay_between_waves_holds_also_under_other_definitions_se_265() {
     world.run();
     // Its changes trigger reconciles during the delay.
     world.write("app/one.json", &deployment("one", &[(WAVE, "0")]));
-    world.write("app/two.json", &config_map("two", "1", &[(WAVE, "1")]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/two.json", &config_map("two", "1", &[(WAVE, "1")]));
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "over", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     let made_at = |object: Value| -> jiff::Timestamp {
         object["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap()
@@ -171,15 +158,11 @@ async fn a_created_namespace_is_a_result_also_under_other_definitions_k_12() {
     let world = World::start().await;
     drop_progress(&world).await;
     world.write("good/one.json", &config_map("one", "1", &[]));
-    world.write(
-        "bad/one.json",
-        &job("hook", &[(HOOK, "PreSync"), ("simulate.wavegate.dev/outcome", "fail")]),
-    );
+    world.write("bad/one.json", &job("hook", &[(HOOK, "PreSync"), FAILS]));
     let revision = world.commit();
     for (name, ends) in [("good", "Succeeded"), ("bad", "Failed")] {
-        let mut app = world.application(name, name);
-        app["spec"]["destination"]["namespace"] = format!("fresh-{name}").into();
-        world.create_app(&app).await;
+        let more = json!({"spec": {"destination": {"namespace": format!("fresh-{name}")}}});
+        world.create_with(name, name, more).await;
         let options = json!(["CreateNamespace=true"]);
         world.sync(name, json!({"revision": revision, "syncOptions": options})).await;
         let app = world.until(name, "over", settled).await;
@@ -197,8 +180,7 @@ async fn a_termination_leaves_hooks_that_had_completed_k_13() {
     let world = World::start().await;
     let policy = (DELETE_POLICY, "HookFailed");
     world.write("app/a.json", &job("done", &[(HOOK, "PreSync"), policy]));
-    let hangs = ("simulate.wavegate.dev/outcome", "hang");
-    world.write("app/b.json", &job("running", &[(HOOK, "PreSync"), policy, hangs]));
+    world.write("app/b.json", &job("running", &[(HOOK, "PreSync"), policy, HANGS]));
     let revision = world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
@@ -209,7 +191,7 @@ async fn a_termination_leaves_hooks_that_had_completed_k_13() {
         of("done", "Succeeded") && of("running", "Running")
     };
     world.until("app", "half done", is_half_done).await;
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("app").await;
     let app = world.until("app", "over", settled).await;
     assert_eq!(phase(&app), "Failed", "{app}");
     assert!(world.get("batch/v1", "Job", "web", "running").await.is_null());

@@ -88,8 +88,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_provides_the_certificate_of_a_client() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start().await;
     let folder = tempfile::tempdir().unwrap();
     let gives = folder.path().join("gives");
@@ -114,8 +113,7 @@ async fn a_program_provides_the_certificate_of_a_client() {
         loop {
             assert!(tokio::time::Instant::now() < deadline, "{:?}", far.clients());
             content += 1;
-            world.write("app/one.json", &config_map("one", &content.to_string(), &[]));
-            world.commit();
+            world.commit_file("app/one.json", &config_map("one", &content.to_string(), &[]));
             world.refresh("app").await;
             let new = Value::from(content.to_string());
             while far.value("one").await != new && tokio::time::Instant::now() < deadline {
@@ -141,8 +139,7 @@ async fn a_program_provides_the_certificate_of_a_client() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_program_prints_shows_no_secret() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start().await;
     let folder = tempfile::tempdir().unwrap();
     // What one program gives is known when another one fails.
@@ -189,8 +186,7 @@ async fn a_program_reads_the_files_of_its_variables_only() {
         return;
     }
     let world = World::with(confined(|_| {})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start().await;
     let folder = tempfile::tempdir().unwrap();
     let mounted = folder.path().join("mounted");

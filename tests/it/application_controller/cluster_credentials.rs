@@ -92,8 +92,7 @@ fn prints(token: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_provides_the_token_of_a_cluster() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start("token-of-far-1-").await;
     let folder = tempfile::tempdir().unwrap();
     // `$TMPDIR` is its own; the count of runs is the process number here.
@@ -121,8 +120,7 @@ async fn a_program_provides_the_token_of_a_cluster() {
     while far.tokens().len() == first.len() {
         assert!(tokio::time::Instant::now() < deadline, "{:?}", far.tokens());
         content += 1;
-        world.write("app/one.json", &config_map("one", &content.to_string(), &[]));
-        world.commit();
+        world.commit_file("app/one.json", &config_map("one", &content.to_string(), &[]));
         world.sync("app", json!({})).await;
         world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     }
@@ -135,8 +133,7 @@ async fn a_program_that_fails_holds_its_own_cluster_only() {
     let mut settings = ApplicationSettings::default();
     settings.render.programs.timeout = Duration::from_secs(20);
     let world = World::with(settings).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start("token").await;
     let folder = tempfile::tempdir().unwrap();
     let exec = |name: &str, text: &str| {
@@ -190,8 +187,7 @@ async fn a_program_that_fails_holds_its_own_cluster_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_reached_through_its_proxy() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let far = Guarded::start("").await;
     let target = far.address.strip_prefix("http://").unwrap().to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

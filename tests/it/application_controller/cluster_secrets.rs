@@ -1,11 +1,10 @@
 //! What Secrets of clusters say together and one by one: names and servers that occur twice,
 //! changes while others wait, and mistakes.
 
-use super::limits::{Far, condition};
+use super::limits::Far;
 use super::*;
 
 /// A finalizer with which a deletion takes the resources along.
-const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 
 impl World {
     /// Changes the Secret of a cluster.
@@ -24,8 +23,7 @@ async fn a_name_of_two_clusters_means_neither() {
     world.cluster("a", json!({"name": "far", "server": first.address}), json!({})).await;
     world.cluster("b", json!({"name": "other", "server": second.address}), json!({})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("new/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("new/two.json", &config_map("two", "1", &[]));
     world.deploy("app", "app", "far").await;
     world.patch("app", json!({"metadata": {"finalizers": [CASCADE]}})).await;
     world.until_good("app").await;
@@ -49,8 +47,7 @@ async fn a_name_of_two_clusters_means_neither() {
     let mut by_url = world.application("by-url", "new");
     by_url["spec"]["destination"]["server"] = second.address.clone().into();
     by_url["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&by_url).await;
-    world.until_good("by-url").await;
+    world.create_until_good(&by_url).await;
     assert!(second.has("ConfigMap", "web", "two").await);
 
     world.patch_cluster("b", json!({"stringData": {"name": "other"}})).await;
@@ -73,12 +70,7 @@ impl Far {
 
     /// Waits until the controller has begun to watch them so often.
     async fn until_watches(&self, count: usize) {
-        let begun = async {
-            while self.watches() < count {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, begun).await.expect("ConfigMaps are watched");
+        until("ConfigMaps are watched", async || self.watches() >= count).await;
     }
 }
 
@@ -108,8 +100,7 @@ async fn two_names_of_one_cluster_work_side_by_side() {
     }
     let mut outside: Value = serde_json::from_str(&config_map("five", "1", &[])).unwrap();
     outside["metadata"]["namespace"] = "other".into();
-    world.write("out/five.json", &outside.to_string());
-    world.commit();
+    world.commit_file("out/five.json", &outside.to_string());
     world.deploy("app-a", "a", "far").await;
     world.deploy("app-b", "b", "alias").await;
     let mut by_url = world.application("app-c", "c");
@@ -160,23 +151,17 @@ async fn who_waits_for_a_cluster_goes_on_when_its_secret_changes() {
     silent.server.inject(Fault::new(Effect::Hang, lists).times(usize::MAX));
     world.cluster("far", json!({"server": silent.address}), json!({})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("two/two.json", &deployment("two", &[]));
-    world.commit();
+    world.commit_file("two/two.json", &deployment("two", &[]));
     world.deploy("app", "app", "far").await;
     let mut two = world.application("two", "two");
     two["spec"]["destination"] = json!({"name": "far", "namespace": "web"});
     two["operation"] = json!({"sync": {}});
     world.create_app(&two).await;
-    let both = async {
-        let is_asked = |resource: &str| {
-            let all = silent.server.requests();
-            all.iter().any(|request| lists(request) && request.resource == resource)
-        };
-        while !is_asked("configmaps") || !is_asked("deployments") {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    let is_asked = |resource: &str| {
+        let all = silent.server.requests();
+        all.iter().any(|request| lists(request) && request.resource == resource)
     };
-    tokio::time::timeout(LIMIT, both).await.expect("both are listed");
+    until("both are listed", async || is_asked("configmaps") && is_asked("deployments")).await;
     world.patch_cluster("far", json!({"stringData": {"server": far.address}})).await;
     world.until_good_at_once("app").await;
     let done = |app: &Value| {
@@ -197,8 +182,7 @@ async fn only_a_refresh_lists_a_cluster_again_as_ca_509() {
     let far = Far::start(&["web"]).await;
     world.cluster("far", json!({"server": far.address}), json!({"team": "a"})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("two/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("two/two.json", &config_map("two", "1", &[]));
     world.deploy("app", "app", "far").await;
     world.until_good_at_once("app").await;
     let changed = json!({
@@ -228,8 +212,7 @@ async fn only_a_refresh_lists_a_cluster_again_as_ca_509() {
 async fn a_wrong_type_in_a_cluster_secret_is_an_error_of_its_applications() {
     let world = World::start().await;
     let far = Far::start(&["web"]).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let tls = "config.tlsClientConfig";
     for (number, (config, want)) in [
         (json!({"tlsClientConfig": {"insecure": "false"}}), format!("{tls}.insecure is not true")),

@@ -4,11 +4,6 @@ use super::*;
 
 const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 async fn without_resyncs() -> World {
     let mut world = World::start().await;
     world.crash().await;
@@ -23,8 +18,7 @@ async fn without_resyncs() -> World {
 async fn a_change_of_the_tracking_method_is_no_difference_se_118() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "1", &[]));
     let live = |name: &str, annotations: &[(&str, &str)]| {
         let mut object: Value = serde_json::from_str(&config_map(name, "1", annotations)).unwrap();
         object["metadata"]["namespace"] = "web".into();
@@ -69,25 +63,18 @@ async fn objects_are_adopted_in_any_version_of_their_kind_se_119_se_139() {
     };
     let mut live = widget("v1", 1);
     live["metadata"]["namespace"] = "web".into();
-    let served = async {
-        let object: DynamicObject = serde_json::from_value(live).unwrap();
-        let api = world.api("example.com/v1", "Widget", "web");
-        while api.create(&PostParams::default(), &object).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, served).await.expect("the kind is served");
+    let object: DynamicObject = serde_json::from_value(live).unwrap();
+    let api = world.api("example.com/v1", "Widget", "web");
+    let create = async || api.create(&PostParams::default(), &object).await.is_ok();
+    until("the kind is served", create).await;
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = uid(&world.get("example.com/v2", "Widget", "web", "one").await);
-    world.write("app/one.json", &widget("v1", 1).to_string());
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &widget("v1", 1).to_string());
     world.create_app(&world.application("app", "app")).await;
     let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
     assert_eq!(row(&app, "one")["status"], "OutOfSync", "it is not tracked yet");
-    world.sync("app", json!({"revision": first, "prune": true})).await;
-    world.until_good("app").await;
-    world.write("app/one.json", &widget("v2", 2).to_string());
-    let second = world.commit();
+    world.sync_until_good("app", json!({"revision": first, "prune": true})).await;
+    let second = world.commit_file("app/one.json", &widget("v2", 2).to_string());
     world.sync("app", json!({"revision": second, "prune": true})).await;
     let is_second = |app: &Value| {
         app["status"]["sync"]["revision"] == *second && settled(app) && is(app, "Synced", "Healthy")
@@ -134,11 +121,9 @@ async fn ignored_fields_are_not_applied_se_177_se_324() {
     app["spec"]["ignoreDifferences"] =
         json!([{"kind": "ConfigMap", "name": "ignored", "jsonPointers": ["/data/value"]}]);
     world.create_app(&app).await;
-    world.sync("app", json!({"revision": first})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": first})).await;
     let maps = world.api("v1", "ConfigMap", "web");
-    let drift = Patch::Merge(json!({"data": {"value": "of a person"}}));
-    maps.patch("ignored", &PatchParams::default(), &drift).await.unwrap();
+    world.patch_map("ignored", json!({"data": {"value": "of a person"}})).await;
     let version = || async { maps.get("ignored").await.unwrap().metadata.resource_version };
     let before = version().await;
 
@@ -157,8 +142,7 @@ async fn ignored_fields_are_not_applied_se_177_se_324() {
             app
         }
     };
-    world.write("app/changed.json", &map("changed", "2"));
-    let second = world.commit();
+    let second = world.commit_file("app/changed.json", &map("changed", "2"));
     let app = sync(second.clone(), json!(["ApplyOutOfSyncOnly=true"])).await;
     let applied = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
     let names: Vec<&Value> = applied.iter().map(|result| &result["name"]).collect();
@@ -184,12 +168,10 @@ async fn a_commit_is_found_by_the_resync_se_378() {
     world.settings.reconciliation_timeout = Duration::from_millis(300);
     world.settings.reconciliation_jitter = Duration::from_millis(100);
     world.run();
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| app["status"]["sync"]["revision"] == *first).await;
-    world.write("app/two.json", &config_map("two", "1", &[]));
-    let second = world.commit();
+    let second = world.commit_file("app/two.json", &config_map("two", "1", &[]));
     let app =
         world.until("app", "checked", |app| app["status"]["sync"]["revision"] == *second).await;
     assert_eq!(row(&app, "two")["status"], "OutOfSync");
@@ -205,8 +187,7 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
     world.settings.reconciliation_jitter = Duration::ZERO;
     world.settings.repo_error_grace = Duration::from_secs(3600);
     world.run();
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     // Not missing: Git cannot read it.
@@ -239,8 +220,7 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_removed_with_its_time_se_379() {
     let world = without_resyncs().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let keys = ["argocd.argoproj.io/refresh", "argocd.argoproj.io/refresh-timestamp"];
@@ -268,22 +248,18 @@ async fn the_error_of_an_automated_sync_is_replaced_and_cleared_se_429() {
         json!({"apiVersion": "none.example.com/v1", "kind": name, "metadata": {"name": "n"}})
             .to_string()
     };
-    world.write("app/one.json", &bad("First"));
-    let first = world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}, "retry": {"limit": 0}});
-    world.create_app(&app).await;
+    let first = world.commit_file("app/one.json", &bad("First"));
+    let more = json!({"spec": {"syncPolicy": {"automated": {}, "retry": {"limit": 0}}}});
+    world.create_with("app", "app", more).await;
     let text = format!("Failed last sync attempt to [{first}]: ");
     world.until("app", "refused", |app| condition(app, "SyncError", &text)).await;
-    world.write("app/one.json", &bad("Second"));
-    let second = world.commit();
+    let second = world.commit_file("app/one.json", &bad("Second"));
     world.refresh("app").await;
     let other = format!("Failed last sync attempt to [{second}]: ");
     let is_other =
         |app: &Value| condition(app, "SyncError", &other) && !condition(app, "SyncError", &text);
     world.until("app", "refused again", is_other).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.refresh("app").await;
     let is_good = |app: &Value| is(app, "Synced", "Healthy") && !condition(app, "SyncError", "");
     world.until("app", "synced", is_good).await;
@@ -293,16 +269,13 @@ async fn the_error_of_an_automated_sync_is_replaced_and_cleared_se_429() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn automated_syncs_begin_when_they_are_switched_on_se_430() {
     let world = without_resyncs().await;
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "2", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| app["status"]["sync"]["revision"] == *revision).await;
     world.patch("app", json!({"spec": {"syncPolicy": {"automated": {}}}})).await;
     let is_synced = |app: &Value| settled(app) && is(app, "Synced", "Healthy");
     world.until("app", "synced", is_synced).await;
-    let maps = world.api("v1", "ConfigMap", "web");
-    let drift = Patch::Merge(json!({"data": {"value": "of a person"}}));
-    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.patch_map("one", json!({"data": {"value": "of a person"}})).await;
     world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     world.patch("app", json!({"spec": {"syncPolicy": {"automated": {"selfHeal": true}}}})).await;
     world.until_good("app").await;
@@ -322,11 +295,9 @@ async fn a_partial_manifest_is_applied_by_the_server_se_347() {
         "metadata": {"name": "shared", "annotations": {SYNC_OPTIONS: "ServerSideApply=true,Validate=false"}},
         "spec": {"replicas": 3},
     });
-    world.write("app/part.json", &part.to_string());
-    let revision = world.commit();
+    let revision = world.commit_file("app/part.json", &part.to_string());
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "over", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     let live = world.get("apps/v1", "Deployment", "web", "shared").await;
     assert_eq!(live["spec"]["replicas"], 3);

@@ -10,8 +10,7 @@ async fn ignored_settings_are_conditions() {
     world.write("app/old.json", &job("old", &[("argocd.argoproj.io/hook", "PreSync")]));
     let option = [("argocd.argoproj.io/sync-options", "Prune=false,Replcae=true")];
     world.write("app/one.json", &config_map("one", "1", &option));
-    world.write("app/two.json", &config_map("two", "1", &[(WAVE, "abc")]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/two.json", &config_map("two", "1", &[(WAVE, "abc")]));
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"syncOptions": ["CreateNamespce=true", "PruneLast=false", "Validate=true", "Force=true"]});
     world.create_app(&app).await;
@@ -56,11 +55,10 @@ async fn ignored_settings_are_conditions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_names_the_state_and_the_blocking_resource() {
     let world = World::start().await;
-    let never = [("simulate.wavegate.dev/outcome", "hang")];
+    let never = [HANGS];
     world.write("app/one.json", &deployment("one", &never));
     let after = [("argocd.argoproj.io/sync-wave", "1")];
-    world.write("app/two.json", &config_map("two", "2", &after));
-    let first = world.commit();
+    let first = world.commit_file("app/two.json", &config_map("two", "2", &after));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": first})).await;
     let message = |app: &Value| {
@@ -74,15 +72,14 @@ async fn a_wait_names_the_state_and_the_blocking_resource() {
         })
         .await;
     assert!(message(&app).contains(", since 2"), "{}", message(&app));
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("app").await;
     world.until("app", "over", settled).await;
 
     // SE-600
     world.remove("app/one.json");
     let second = world.commit();
     let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
-    let api = world.api("apps/v1", "Deployment", "web");
-    api.patch("one", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    world.patch_object(("apps/v1", "Deployment"), "web", "one", held).await;
     world.sync("app", json!({"revision": second, "prune": true})).await;
     world
         .until("app", "waiting for a deletion", |app| {

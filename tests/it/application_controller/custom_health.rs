@@ -29,12 +29,7 @@ pub(super) async fn define(world: &World, group: &str, kind: &str, default: Valu
     });
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
     let api = world.api(&format!("{group}/v1"), kind, "web");
-    let served = async {
-        while api.list(&Default::default()).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, served).await.expect("the kind is served");
+    until("the kind is served", async || api.list(&Default::default()).await.is_ok()).await;
 }
 
 pub(super) fn resource(group: &str, kind: &str) -> String {
@@ -63,15 +58,9 @@ pub(super) fn after() -> String {
 /// Starts a sync of one custom resource, and of a ConfigMap a wave later.
 async fn sync_before_a_wave(world: &World, kind: &str) {
     world.write("app/one.json", &resource("example.com", kind));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
+    let revision = world.commit_file("app/after.json", &after());
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
-}
-
-pub(super) fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
 }
 
 pub(super) fn health(app: &Value, name: &str) -> (String, String) {
@@ -189,12 +178,10 @@ async fn a_degraded_resource_of_a_kind_with_rules_is_named_by_explain() {
         "targetRevisions": [], "lastTransitionTime": "2026-01-02T03:04:05Z"});
     let status = json!({"status": {"rollout": {"step": 1, "steps": 1, "progress": "0/1"},
         "health": {"status": "Progressing"}, "applicationStatus": [entry]}});
-    let sets = world.api(name, "ApplicationSet", NAMESPACE);
-    sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    world.patch_status_of((name, "ApplicationSet"), NAMESPACE, "set", status.clone()).await;
 
     world.write("app/one.json", &resource(group, kind));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
+    let revision = world.commit_file("app/after.json", &after());
     let mut app = world.application("app", "app");
     app["metadata"]["labels"] = json!({"app": "app"});
     app["metadata"]["ownerReferences"] = json!([{"apiVersion": name, "kind": "ApplicationSet",
@@ -237,11 +224,9 @@ async fn a_wave_waits_for_child_applications_when_that_is_set() {
         define(&world, "example.com", "Backup", json!({"observedGeneration": -1})).await;
         let mut backup: Value = serde_json::from_str(&resource("example.com", "Backup")).unwrap();
         backup["metadata"]["name"] = "backup".into();
-        world.write("child/backup.json", &backup.to_string());
-        let revision = world.commit();
-        let mut parent = world.application("app", "app");
-        parent["spec"]["destination"]["namespace"] = "web".into();
-        world.create_app(&parent).await;
+        let revision = world.commit_file("child/backup.json", &backup.to_string());
+        let more = json!({"spec": {"destination": {"namespace": "web"}}});
+        world.create_with("app", "app", more).await;
         world.sync("app", json!({"revision": revision})).await;
         let progressing = |app: &Value| app["status"]["health"]["status"] == "Progressing";
         world.until("one", "progressing", progressing).await;
@@ -254,11 +239,9 @@ async fn a_wave_waits_for_child_applications_when_that_is_set() {
             |app: &Value| phase(app) == "Running" && health(app, "one").0 == "Progressing";
         world.until("app", "waiting for the child", running).await;
         assert!(!next_wave(&world).await);
-        let api = world.api("example.com/v1", "Backup", "web");
         let status = json!({"status": {"observedGeneration": 1, "conditions": [
             {"type": "Ready", "status": "True", "reason": "Done", "message": ""}]}});
-        let done = Patch::Merge(status);
-        api.patch_status("backup", &PatchParams::default(), &done).await.unwrap();
+        world.patch_status_of(("example.com/v1", "Backup"), "web", "backup", status).await;
         world.until("app", "synced", |app| settled(app) && phase(app) == "Succeeded").await;
         assert!(next_wave(&world).await, "the child is Healthy");
     }

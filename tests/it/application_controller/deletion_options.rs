@@ -1,9 +1,7 @@
 //! What of an Application is deleted with it (SE-314, SE-326, SE-510).
 
-use super::hooks::delete;
 use super::*;
 
-const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
 
 /// SE-314, SE-326: what is to be kept stays. SE-510: nothing is deleted without a finalizer, and
@@ -28,17 +26,15 @@ async fn a_deletion_leaves_what_is_to_be_kept_se_314_se_326_se_510() {
         }
         world.write(&format!("{name}/one.json"), &config_map(&format!("{name}-one"), "1", &[]));
         let own = config_map(&format!("{name}-own"), "1", &[(OPTIONS, "Delete=true")]);
-        world.write(&format!("{name}/own.json"), &own);
-        world.commit();
+        world.commit_file(&format!("{name}/own.json"), &own);
         let mut app = world.application(name, name);
         app["metadata"]["finalizers"] = finalizer.into_iter().collect();
         if name == "by-spec" {
             app["spec"]["syncPolicy"] = json!({"syncOptions": ["Delete=false"]});
         }
         world.create_app(&app).await;
-        world.sync(name, json!({})).await;
-        world.until_good(name).await;
-        delete(&world, name).await;
+        world.sync_until_good(name, json!({})).await;
+        world.delete_app(name).await;
         if name == "other" {
             let going = |app: &Value| !app["metadata"]["deletionTimestamp"].is_null();
             world.until(name, "held by somebody else", going).await;

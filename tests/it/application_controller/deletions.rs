@@ -1,6 +1,6 @@
 //! A deletion goes on whatever became of the spec.
 
-use super::hooks::{delete, deployed};
+use super::hooks::deployed;
 use super::*;
 
 /// Deletes a synced Application after a change of it or its project (SE-512). Returns
@@ -24,7 +24,7 @@ async fn left_after(world: &World, name: &str, spec: Value, project: Option<Valu
     }
     world.patch(name, json!({"spec": spec})).await;
     world.until(name, "refused", |app| condition(app, "InvalidSpecError", "")).await;
-    delete(world, name).await;
+    world.delete_app(name).await;
     world.until(name, "gone", Value::is_null).await;
     !world.get("v1", "ConfigMap", "web", name).await.is_null()
 }
@@ -61,7 +61,7 @@ async fn without_its_project_a_deletion_does_not_touch_what_was_never_compared_s
     world.write("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     world.commit();
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    app["metadata"]["finalizers"] = json!([CASCADE]);
     app["spec"]["project"] = "nowhere".into();
     world.create_app(&app).await;
     world.until("app", "refused", |app| condition(app, "InvalidSpecError", "")).await;
@@ -71,7 +71,7 @@ async fn without_its_project_a_deletion_does_not_touch_what_was_never_compared_s
         "annotations": {"argocd.argoproj.io/tracking-id": id},
     }});
     world.create("v1", "ConfigMap", &other).await;
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     assert!(!world.get("v1", "ConfigMap", "web", "other").await.is_null());
     let reported = world.warnings("DeletionError", "are left in the cluster").await;

@@ -6,37 +6,17 @@ use super::*;
 
 const IGNORE: &str = "resource.customizations.ignoreDifferences";
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 impl World {
     /// A kind of `example.com` that keeps what is written.
     pub async fn define(&self, kind: &str) {
-        let plural = format!("{}s", kind.to_lowercase());
-        let schema = json!({"openAPIV3Schema": {
-            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-        }});
-        let definition = json!({
-            "metadata": {"name": format!("{plural}.example.com")},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced",
-                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-            },
-        });
-        self.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+        self.define_kind("example.com", kind, &format!("{}s", kind.to_lowercase())).await;
     }
 
     /// An Application `app` of the folder `app`, synced once.
     async fn synced_app(&self, annotations: Value) {
         let revision = self.commit();
-        let mut app = self.application("app", "app");
-        app["metadata"]["annotations"] = annotations;
-        self.create_app(&app).await;
-        self.sync("app", json!({"revision": revision})).await;
-        self.until_good("app").await;
+        self.create_with("app", "app", json!({"metadata": {"annotations": annotations}})).await;
+        self.sync_until_good("app", json!({"revision": revision})).await;
     }
 
     /// Waits until a row has this status: a change may be seen later than the request for a
@@ -47,7 +27,13 @@ impl World {
     }
 
     /// Changes a live object as another manager.
-    async fn drift(&self, (version, kind): (&str, &str), name: &str, manager: &str, patch: Value) {
+    pub(super) async fn drift(
+        &self,
+        (version, kind): (&str, &str),
+        name: &str,
+        manager: &str,
+        patch: Value,
+    ) {
         let namespace = if kind == "ClusterRole" { "" } else { "web" };
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..Default::default() };
         let api = self.api(version, kind, namespace);
@@ -81,8 +67,7 @@ async fn the_status_is_compared_as_the_settings_say_se_163() {
             continue;
         }
         // A sync sends it: the kind has no subresource for it.
-        world.write("app/one.json", &widget(3));
-        let revision = world.commit();
+        let revision = world.commit_file("app/one.json", &widget(3));
         world.sync("app", json!({"revision": revision})).await;
         world
             .until("app", "in sync", |app| {
@@ -195,8 +180,7 @@ async fn what_the_settings_ignore_is_in_sync_for_apply_out_of_sync_only_se_177()
     world.write("app/map.json", &config_map("map", "1", &[]));
     world.synced_app(json!({})).await;
     world.drift(("v1", "ConfigMap"), "map", "x", json!({"data": {"value": "2"}})).await;
-    world.write("app/new.json", &config_map("new", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/new.json", &config_map("new", "1", &[]));
     let options = json!(["ApplyOutOfSyncOnly=true"]);
     world.sync("app", json!({"revision": revision, "syncOptions": options})).await;
     let is_new = |app: &Value| {
@@ -216,12 +200,9 @@ async fn a_rule_of_the_settings_that_is_not_understood_is_told_se_170() {
     let key = format!("{IGNORE}.ConfigMap");
     let world = World::with(settings(&[(&*key, "jqPathExpressions: ['.data |']\n")])).await;
     world.write("app/map.json", &config_map("map", "1", &[]));
-    world.write("other/web.json", &deployment("web", &[]));
-    world.commit();
+    world.commit_file("other/web.json", &deployment("web", &[]));
     for name in ["app", "other"] {
-        let mut app = world.application(name, name);
-        app["spec"]["syncPolicy"] = json!({"automated": {}});
-        world.create_app(&app).await;
+        world.create_app(&automated(world.application(name, name))).await;
     }
     world.until_good("other").await;
     let is_told = |app: &Value| condition(app, "ComparisonError", &key);
@@ -256,9 +237,7 @@ async fn ignored_changes_cause_no_comparison_and_health_does_se_178() {
     world.drift(("v1", "ConfigMap"), "map", "x", beat("2")).await;
     world.rest().await;
     assert!(is(&world.app("app").await, "Synced", "Healthy"), "it was not compared");
-    let fails = ("simulate.wavegate.dev/outcome", "fail");
-    world.write("bad/web.json", &deployment("bad", &[fails]));
-    let revision = world.commit();
+    let revision = world.commit_file("bad/web.json", &deployment("bad", &[FAILS]));
     world.create_app(&world.application("bad", "bad")).await;
     world.sync("bad", json!({"revision": revision})).await;
     world.until("bad", "degraded by a status", |app| is(app, "Synced", "Degraded")).await;
@@ -402,8 +381,7 @@ async fn pointers_name_what_they_name_in_argo_cd_as_se_172() {
     let mut app = world.application("app", "app");
     app["spec"]["ignoreDifferences"] = json!(rules);
     app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.create_until_good(&app).await;
     for (index, (_, _, changed, ..)) in rows.iter().enumerate() {
         let changed = json!({ "spec": changed });
         world.drift(("example.com/v1", "Widget"), &name(index), "other", changed).await;
@@ -436,12 +414,8 @@ async fn fields_of_rules_in_the_settings_are_found_in_any_case_as_se_170() {
     let key = format!("{IGNORE}.ConfigMap");
     let text = "JSONPointers: [/data/value]\njsonPaths: [/data]\n";
     let world = World::with(settings(&[(&*key, text)])).await;
-    world.write("app/map.json", &config_map("map", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.commit_file("app/map.json", &config_map("map", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     world.drift(("v1", "ConfigMap"), "map", "x", json!({"data": {"value": "2"}})).await;
     world.refresh("app").await;
     let app = world.app("app").await;

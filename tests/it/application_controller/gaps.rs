@@ -18,9 +18,7 @@ async fn left_over(world: &World, name: &str, installation: Option<&str>) {
 async fn without_accounts() -> World {
     let mut world = World::start().await;
     world.crash().await;
-    let forbidden = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
-    };
+    let forbidden = requests("list", "serviceaccounts");
     world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.write("app/one.json", &config_map("one", "1", &[]));
     world
@@ -41,13 +39,11 @@ async fn a_tracked_object_of_any_kind_is_found_after_a_start() {
     let mut world = World::start().await;
     world.crash().await;
     left_over(&world, "left", None).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.run();
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "reported of what is left", |app| lists(app, "left")).await;
-    world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
     assert_eq!(world.get("v1", "ServiceAccount", "web", "left").await, Value::Null);
 
     // Deleting an Application deletes tracked objects that were never in its source, too.
@@ -55,8 +51,7 @@ async fn a_tracked_object_of_any_kind_is_found_after_a_start() {
     left_over(&world, "again", None).await;
     let finalizer = "resources-finalizer.argocd.argoproj.io";
     world.patch("app", json!({"metadata": {"finalizers": [finalizer]}})).await;
-    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    api.delete("app", &DeleteParams::default()).await.unwrap();
+    world.delete_app("app").await;
     world.run();
     world.until("app", "gone", Value::is_null).await;
     assert_eq!(world.get("v1", "ServiceAccount", "web", "again").await, Value::Null);
@@ -74,13 +69,11 @@ async fn an_object_without_the_installation_id_is_not_tracked() {
     left_over(&world, "ours", Some("here")).await;
     left_over(&world, "theirs", Some("there")).await;
     left_over(&world, "nobodys", None).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.run();
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "reported of its own", |app| lists(app, "ours")).await;
-    world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
     let left = world.api("v1", "ServiceAccount", "web").list(&Default::default()).await.unwrap();
     let left: Vec<String> = left.items.into_iter().filter_map(|o| o.metadata.name).collect();
     assert!(
@@ -111,12 +104,9 @@ async fn a_kind_whose_definition_comes_or_goes_is_listed_again_before_it_is_repo
     let mut world = World::start().await;
     world.crash().await;
     left_over(&world, "left", None).await;
-    let unknown = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
-    };
+    let unknown = requests("list", "serviceaccounts");
     world.server.inject(Fault::new(Effect::Status(404), unknown).times(1));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.run();
     world.create_app(&world.application("app", "app")).await;
     world
@@ -156,8 +146,7 @@ async fn a_version_that_is_not_installed_is_named_with_the_one_that_is() {
         let mut world = World::start().await;
         let manifest =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}});
-        world.write("app/one.json", &manifest.to_string());
-        let revision = world.commit();
+        let revision = world.commit_file("app/one.json", &manifest.to_string());
         world.create_app(&world.application("app", "app")).await;
         world.sync("app", json!({"revision": revision})).await;
         let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
@@ -174,8 +163,7 @@ async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "account"},
     });
-    world.write("other/account.json", &account.to_string());
-    world.commit();
+    world.commit_file("other/account.json", &account.to_string());
     world.run();
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "reported of the gap", reports_accounts).await;

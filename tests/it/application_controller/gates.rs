@@ -53,12 +53,7 @@ impl Gate {
 
     /// Waits until a request is held back.
     pub async fn until_held(&self) {
-        let held = async {
-            while self.held.load(Ordering::SeqCst) == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, held).await.expect("a request is held back");
+        until("a request is held back", async || self.held.load(Ordering::SeqCst) != 0).await;
     }
 }
 

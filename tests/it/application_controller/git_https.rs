@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::chart_repositories::secret;
+use super::chart_repositories::{secret, typed_secret};
 use super::programs::confined;
 use super::*;
 use crate::git_server::{Certificates, GitServer, Proxy, Seen, Setup};
@@ -14,8 +14,7 @@ use crate::git_server::{Certificates, GitServer, Proxy, Seen, Setup};
 /// A server whose repository `team/app.git` has the one of the world.
 pub async fn server(world: &World, certificates: &Arc<Certificates>, setup: Setup) -> GitServer {
     let server = GitServer::start(certificates, setup).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     server.publish(world.repo.path(), "team/app.git");
     server
 }
@@ -51,20 +50,12 @@ impl World {
         self.refresh(name).await;
         let compared = |app: &Value| app["status"]["sync"]["status"] == "OutOfSync";
         self.until(name, "compared", compared).await;
-        self.sync(name, json!({})).await;
-        self.until_good(name).await;
+        self.sync_until_good(name, json!({})).await;
         let one = self.get("v1", "ConfigMap", "web", "one").await;
         assert_eq!(one["data"], json!({"value": "1"}), "{name}");
-        let api = self.api("v1", "ConfigMap", "web");
-        api.delete("one", &DeleteParams::default()).await.unwrap();
-        let api = self.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-        api.delete(name, &DeleteParams::default()).await.unwrap();
-        let gone = async {
-            while !self.app(name).await.is_null() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, gone).await.unwrap();
+        self.delete_map("one").await;
+        self.delete_app(name).await;
+        self.until(name, "gone", Value::is_null).await;
     }
 }
 
@@ -96,23 +87,15 @@ async fn se_032_a_private_repository_with_a_password_and_its_own_authority() {
     let mut other = login(&url, "pass-word-9");
     other["project"] = "other".into();
     secret(&world, "other", other).await;
-    let template = |name: &str, fields: Value| {
-        json!({
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
-            },
-            "stringData": fields,
-        })
+    let template = async |name: &str, url: String, password: &str| {
+        typed_secret(&world, "repo-creds", name, login(&url, password)).await;
     };
-    world.create("v1", "Secret", &template("short", login(&server.url(""), "wrong-word"))).await;
+    template("short", server.url(""), "wrong-word").await;
     let message = world.until_refused("app", &["Authentication failed"]).await;
     assert!(!message.contains("wrong-word"), "{message}");
     // Without credentials of its own, the repository has those of the template.
     secret(&world, "own", json!({"url": url, "name": "app"})).await;
-    world
-        .create("v1", "Secret", &template("long", login(&server.url("team"), "pass-word-9")))
-        .await;
+    template("long", server.url("team"), "pass-word-9").await;
     world.until_deployed("app").await;
     let left = walk(world._cache.path());
     let text = left.iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -250,14 +233,7 @@ async fn se_032_submodules_are_read_with_their_own_credentials() {
     let outer = repository("outer", &[("deep/inner", "../inner.git", &inner)]);
     repository("whole", &[("sub", "../outer.git", &outer)]);
     let login = json!({"url": server.url("team"), "username": "me", "password": "pass-word-6"});
-    let template = json!({
-        "metadata": {
-            "name": "login", "namespace": NAMESPACE,
-            "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
-        },
-        "stringData": login,
-    });
-    world.create("v1", "Secret", &template).await;
+    typed_secret(&world, "repo-creds", "login", login).await;
     let source = |name: &str, path: &str| json!({"repoURL": server.url(&format!("team/{name}.git")), "path": path, "directory": {"recurse": true}});
     world.deploy_app(&world.with_source("whole", source("whole", "."))).await;
     for name in ["whole", "outer", "inner"] {
@@ -284,14 +260,9 @@ async fn se_032_submodules_are_read_with_their_own_credentials() {
         }
     }
 
-    let project = json!({
-        "metadata": {"name": "closed", "namespace": NAMESPACE},
-        "spec": {
-            "sourceRepos": [server.url("team/whole.git"), server.url("team/outer.git")],
-            "destinations": [{"server": "*", "namespace": "*"}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let rules =
+        json!({"sourceRepos": [server.url("team/whole.git"), server.url("team/outer.git")]});
+    world.project("closed", rules).await;
     let mut denied = world.with_source("denied", source("whole", "sub"));
     denied["spec"]["project"] = "closed".into();
     let parts = [
@@ -392,12 +363,10 @@ async fn se_032_files_of_git_lfs_are_fetched_where_enabled() {
     world.refresh("large").await;
     let compared = |app: &Value| app["status"]["sync"]["status"] == "OutOfSync";
     world.until("large", "compared", compared).await;
-    world.sync("large", json!({})).await;
-    world.until_good("large").await;
+    world.sync_until_good("large", json!({})).await;
     assert_eq!(world.data("large").await, json!({"a": "lfs"}));
     // Another server is chosen by whoever writes the repository.
-    world.write(".lfsconfig", "[lfs]\n\turl = https://localhost:1/\n");
-    world.commit();
+    world.commit_file(".lfsconfig", "[lfs]\n\turl = https://localhost:1/\n");
     server.publish(world.repo.path(), "team/app.git");
     world.refresh("large").await;
     world.until_refused("large", &[".lfsconfig names a server of Git LFS"]).await;

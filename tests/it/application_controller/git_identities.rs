@@ -10,7 +10,7 @@ use ring::signature::{KeyPair, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedP
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
-use super::chart_repositories::secret;
+use super::chart_repositories::{secret, typed_secret};
 use super::git_https::{basic, server, trust};
 use super::programs::confined;
 use super::*;
@@ -114,15 +114,13 @@ async fn se_032_a_github_app_reads_a_repository() {
     assert_eq!(tokens.lock().unwrap().len(), 1, "one token for all requests");
     // It is revoked.
     server.accept(&basic("x-access-token:ghs_secret-token-1"));
-    world.write("app/one.json", &config_map("one", "1", &[("a", "b")]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[("a", "b")]));
     server.publish(world.repo.path(), "team/app.git");
-    let asked = async {
-        while tokens.lock().unwrap().len() < 2 {
-            world.refresh("app").await;
-        }
-    };
-    tokio::time::timeout(LIMIT, asked).await.expect("a new token");
+    until("a new token", async || {
+        world.refresh("app").await;
+        tokens.lock().unwrap().len() >= 2
+    })
+    .await;
     world.until_deployed("app").await;
     for request in world.server.requests() {
         assert!(!format!("{request:?}").contains("ghs_secret"), "{request:?}");
@@ -264,18 +262,12 @@ async fn se_032_a_service_principal_of_azure_reads_a_repository() {
 
     secrets.delete("azure", &DeleteParams::default()).await.unwrap();
     let template = json!({
-        "metadata": {
-            "name": "template", "namespace": NAMESPACE,
-            "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
-        },
-        "stringData": {
-            "url": server.url("team"), "azureServicePrincipalClientID": "client-1",
-            "azureServicePrincipalClientSecret": "right~word-9",
-            "azureServicePrincipalTenantID": "tenant-1",
-            "azureActiveDirectoryEndpoint": endpoint,
-        },
+        "url": server.url("team"), "azureServicePrincipalClientID": "client-1",
+        "azureServicePrincipalClientSecret": "right~word-9",
+        "azureServicePrincipalTenantID": "tenant-1",
+        "azureActiveDirectoryEndpoint": endpoint,
     });
-    world.create("v1", "Secret", &template).await;
+    typed_secret(&world, "repo-creds", "template", template).await;
     world.create_app(&world.with_source("templated", source)).await;
     world.until_deployed("templated").await;
 

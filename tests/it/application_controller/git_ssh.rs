@@ -124,8 +124,7 @@ fn keygen(path: &str) {
 async fn se_032_a_repository_over_ssh() {
     let Some(sshd) = Sshd::start() else { return };
     let world = World::with(confined(|_| {})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let url = sshd.url(world.repo.path());
     world.create_app(&world.with_source("app", json!({"repoURL": url, "path": "app"}))).await;
     let advice = "`ssh_known_hosts` of the ConfigMap argocd-ssh-known-hosts-cm";
@@ -164,8 +163,7 @@ async fn se_032_a_repository_over_ssh() {
     let any = world.with_source("any", json!({"repoURL": url, "path": "app"}));
     world.refused_for(&any, &[advice]).await;
     let fields = json!({"data": {"insecureIgnoreHostKey": "dHJ1ZQ=="}});
-    let api = world.api("v1", "Secret", NAMESPACE);
-    api.patch("login", &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
+    world.patch_object(("v1", "Secret"), NAMESPACE, "login", fields).await;
     world.until_deployed("any").await;
 
     // A proxy for ssh is one of SOCKS5.

@@ -1,8 +1,6 @@
 //! Projects that inherit from global projects: `globalProjects` of the ConfigMap `argocd-cm`.
 
 use super::limits::settings;
-use super::readers::automated;
-use super::refusals::says;
 use super::*;
 
 const PROJECT: (&str, &str) = ("argoproj.io/v1alpha1", "AppProject");
@@ -41,8 +39,7 @@ async fn a_project_inherits_lists_of_its_global_projects_as_they_change() {
         "namespaceResourceBlacklist": [{"group": "", "kind": "ConfigMap", "name": "admin-*"}],
     });
     let world = inheriting(open, json!({})).await;
-    world.write("app/one.json", &config_map("admin-one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("admin-one", "1", &[]));
     world.create_app(&of_team(&world)).await;
     // Source and destination are permitted by the global project alone, and the kind is denied.
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
@@ -54,19 +51,18 @@ async fn a_project_inherits_lists_of_its_global_projects_as_they_change() {
 
     // Its lists, and the labels, act at once.
     patch(&world, "guard", json!({"spec": {"namespaceResourceBlacklist": null}})).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     let none = json!({"metadata": {"labels": {"tier": null}}});
     patch(&world, "team", none).await;
     let denied = "no entry of spec.sourceRepos permits it";
-    world.until("app", "refused", |app| says(app, "InvalidSpecError", denied)).await;
+    world.until("app", "refused", |app| condition(app, "InvalidSpecError", denied)).await;
     patch(&world, "team", json!({"metadata": {"labels": {"tier": "prod"}}})).await;
     world.until_good("app").await;
     let repo = world.repo.path().to_str().unwrap();
     let source = json!({"spec": {"sourceRepos": ["*", format!("!{repo}")]}});
     patch(&world, "guard", source).await;
     let denied = format!("spec.sourceRepos[1] of global project guard (!{repo}) denies it");
-    world.until("app", "refused", |app| says(app, "InvalidSpecError", &denied)).await;
+    world.until("app", "refused", |app| condition(app, "InvalidSpecError", &denied)).await;
     patch(&world, "guard", json!({"spec": {"sourceRepos": ["*"]}})).await;
     world.until_good("app").await;
 
@@ -74,7 +70,7 @@ async fn a_project_inherits_lists_of_its_global_projects_as_they_change() {
     let api = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
     api.delete("guard", &DeleteParams::default()).await.unwrap();
     let missing = "global project guard does not exist";
-    world.until("app", "refused", |app| says(app, "InvalidSpecError", missing)).await;
+    world.until("app", "refused", |app| condition(app, "InvalidSpecError", missing)).await;
     world.sync("app", json!({})).await;
     let app = world.until("app", "failed", |app| phase(app) == "Error").await;
     assert!(app["status"]["operationState"].to_string().contains(missing), "{app}");
@@ -95,12 +91,11 @@ async fn sync_windows_of_a_global_project_count_as_se_410() {
         "syncWindows": [elsewhere, elsewhere],
     });
     let world = inheriting(json!({"syncWindows": [always("*")]}), team).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&automated(of_team(&world))).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let twice = "spec.syncWindows[1]: the same as spec.syncWindows[0]";
-    world.until("app", "SE-411: named", |app| says(app, "InvalidProjectWarning", twice)).await;
+    world.until("app", "SE-411: named", |app| condition(app, "InvalidProjectWarning", twice)).await;
     world.sync("app", json!({})).await;
     let is_blocked = |app: &Value| {
         app["status"]["operationState"]["message"] == "Sync operation blocked by sync window"

@@ -3,9 +3,9 @@
 
 #![cfg(feature = "lua")]
 
-use super::custom_health::{after, define, health, next_wave, report, resource, row, until_health};
+use super::custom_health::{after, define, health, next_wave, report, resource, until_health};
 use super::limits::settings;
-use super::refusals::{conditions, says};
+use super::refusals::conditions;
 use super::*;
 
 const GROUP: &str = "example.com";
@@ -46,8 +46,7 @@ async fn a_wave_waits_for_what_a_script_says() {
     let world = world(&[("resource.customizations.health.example.com_Backup", script)]).await;
     define(&world, GROUP, "Backup", Value::Null).await;
     world.write("app/one.json", &resource(GROUP, "Backup"));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
+    let revision = world.commit_file("app/after.json", &after());
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
     until_health(&world, "Progressing", "waiting for the last step").await;
@@ -97,8 +96,7 @@ async fn scripts_go_before_rules_and_names_before_wildcards() {
         gadget["metadata"]["name"] = group.clone().into();
         world.write(&format!("app/{group}.json"), &gadget.to_string());
     }
-    world.write("app/web.json", &deployment("web", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/web.json", &deployment("web", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
     let wanted = [
@@ -146,12 +144,10 @@ async fn a_script_that_fails_makes_its_resource_unknown_and_holds_nothing_else()
     world.write("held/after.json", &after());
     let hook = json!({"argocd.argoproj.io/hook": "PreSync"});
     world.write("hooked/one.json", &named("Case", "hook", json!({"case": "error"}), hook));
-    world.write("hooked/two.json", &config_map("behind", "1", &[]));
-    world.commit();
+    world.commit_file("hooked/two.json", &config_map("behind", "1", &[]));
     for name in ["app", "other", "held", "hooked"] {
-        let mut app = world.application(name, name);
-        app["spec"]["syncPolicy"] = json!({"automated": {}, "retry": {"limit": 0}});
-        world.create_app(&app).await;
+        let more = json!({"spec": {"syncPolicy": {"automated": {}, "retry": {"limit": 0}}}});
+        world.create_with(name, name, more).await;
     }
     world.until_good("other").await;
     let wanted = [
@@ -196,9 +192,8 @@ async fn a_script_that_fails_makes_its_resource_unknown_and_holds_nothing_else()
     assert!(results.contains("failed to get resource health: <string>:5:"), "{results}");
     assert!(world.get("v1", "ConfigMap", "web", "behind").await.is_null());
     // A status with the field repairs it.
-    let api = world.api("example.com/v1", "Case", "web");
-    let patch = Patch::Merge(json!({"status": {"missing": {"field": {"status": "Healthy"}}}}));
-    api.patch_status("held", &PatchParams::default(), &patch).await.unwrap();
+    let patch = json!({"status": {"missing": {"field": {"status": "Healthy"}}}});
+    world.patch_status_of(("example.com/v1", "Case"), "web", "held", patch).await;
     world.until_good("held").await;
     assert!(next_wave(&world).await);
 }
@@ -230,8 +225,7 @@ async fn a_script_that_runs_away_is_stopped() {
         let name = kind.to_lowercase();
         world.write(&format!("app/{name}.json"), &named(kind, &name, json!({}), json!({})));
     }
-    world.write("other/one.json", &config_map("other", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("other/one.json", &config_map("other", "1", &[]));
     for name in ["app", "other"] {
         world.create_app(&world.application(name, name)).await;
         world.sync(name, json!({"revision": revision})).await;
@@ -320,10 +314,8 @@ async fn a_parent_waits_for_its_child_by_the_script_of_applications() {
 async fn scripts_of_actions_are_reported() {
     let key = "resource.customizations.actions.ConfigMap";
     let world = world(&[(key, "definitions: []")]).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until_good("app").await;
-    assert!(says(&app, "SyncWarning", key), "{}", app["status"]["conditions"]);
+    let app = world.sync_until_good("app", json!({"revision": revision})).await;
+    assert!(condition(&app, "SyncWarning", key), "{}", app["status"]["conditions"]);
 }

@@ -1,11 +1,7 @@
 //! Hooks: ownership, uniqueness, and objects they must not change.
 
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
-use serde_json::{Value, json};
+use super::*;
 
-use super::{HOOK, World, annotated, config_map, is, job, message, phase, settled};
-
-const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
 
 /// A manifest without a name.
@@ -37,12 +33,10 @@ async fn a_hook_never_changes_objects_of_others() {
     made["metadata"]["namespace"] = "web".into();
     world.create("v1", "PersistentVolumeClaim", &made).await;
     world.write("other/shared.json", &config_map("shared", "theirs", &[]));
-    world.write("base/own.json", &config_map("own", "1", &[]));
-    world.commit();
+    world.commit_file("base/own.json", &config_map("own", "1", &[]));
     for name in ["other", "base"] {
         world.create_app(&world.application(name, name)).await;
-        world.sync(name, json!({"revision": "main"})).await;
-        world.until_good(name).await;
+        world.sync_until_good(name, json!({"revision": "main"})).await;
     }
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = [
@@ -104,8 +98,7 @@ async fn a_hook_never_changes_objects_of_others() {
 async fn a_hook_left_by_argo_cd_is_recreated() {
     let world = World::start().await;
     world.write("app/hook.json", &job("migrate", &[(HOOK, "PreSync")]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut left: Value = serde_json::from_str(&job("migrate", &[(HOOK, "PreSync")])).unwrap();
     left["metadata"]["namespace"] = "web".into();
     left["metadata"]["finalizers"] = json!(["argocd.argoproj.io/hook-finalizer"]);
@@ -114,8 +107,7 @@ async fn a_hook_left_by_argo_cd_is_recreated() {
     world.create("batch/v1", "Job", &left).await;
     let before = world.get("batch/v1", "Job", "web", "migrate").await;
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "synced", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     let after = world.get("batch/v1", "Job", "web", "migrate").await;
     assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"], "SE-290");
@@ -126,12 +118,10 @@ async fn force_does_not_delete_objects_of_another_application() {
     let world = World::start().await;
     world.write("other/shared.json", &config_map("shared", "theirs", &[]));
     let replaced = config_map("shared", "ours", &[(OPTIONS, "Replace=true,Force=true")]);
-    world.write("app/shared.json", &replaced);
-    let revision = world.commit();
+    let revision = world.commit_file("app/shared.json", &replaced);
     for (name, ends) in [("other", "Succeeded"), ("app", "Failed")] {
         world.create_app(&world.application(name, name)).await;
-        world.sync(name, json!({"revision": revision})).await;
-        let app = world.until(name, "synced", settled).await;
+        let app = world.sync_until_settled(name, json!({"revision": revision})).await;
         assert_eq!(phase(&app), ends, "{app}");
         if name == "app" {
             assert!(message(&app).contains("managed by Application argocd/other"), "{app}");
@@ -146,8 +136,7 @@ async fn hooks_with_generated_names_are_unique_per_application_and_position() {
     let world = World::start().await;
     let hook = nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-");
     world.write("app/a.json", &hook);
-    world.write("app/b.json", &hook);
-    let revision = world.commit();
+    let revision = world.commit_file("app/b.json", &hook);
     let names = ["one", "two", "three", "four"];
     for name in names {
         world.create_app(&world.application(name, "app")).await;
@@ -185,7 +174,7 @@ async fn hooks_with_generated_names_are_found_after_a_crash() {
         world.server.forget_requests();
         world.sync("app", json!({"revision": revision})).await;
         for pause in [6 + 19 * round, 7 * round] {
-            tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+            tokio::time::sleep(Duration::from_millis(pause)).await;
             world.crash().await;
             world.run();
         }
@@ -195,20 +184,11 @@ async fn hooks_with_generated_names_are_found_after_a_crash() {
     }
 }
 
-/// Deletes an Application together with its resources.
-pub async fn delete(world: &World, name: &str) {
-    let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
-    api.delete(name, &DeleteParams::default()).await.unwrap();
-}
-
 /// A synced Application that is deleted with its resources.
 pub async fn deployed(world: &World, name: &str) -> Value {
     let revision = world.commit();
-    let mut app = world.application(name, name);
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    world.create_app(&app).await;
-    world.sync(name, json!({"revision": revision})).await;
-    let app = world.until(name, "synced", settled).await;
+    world.create_with(name, name, json!({"metadata": {"finalizers": [CASCADE]}})).await;
+    let app = world.sync_until_settled(name, json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     app
 }
@@ -233,7 +213,7 @@ async fn a_sync_hook_runs_again_for_the_deletion() {
     let before = uid(&world.get("batch/v1", "Job", "web", "late").await);
     assert!(before.is_string());
     world.server.forget_requests();
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     assert_eq!(world.made(), ["jobs", "jobs", "jobs"], "SE-517: {:?}", world.writes());
     let after = uid(&world.get("batch/v1", "Job", "web", "late").await);
@@ -244,12 +224,11 @@ async fn a_sync_hook_runs_again_for_the_deletion() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
     let world = World::start().await;
-    let fails = ("simulate.wavegate.dev/outcome", "fail");
-    world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete"), fails]));
+    world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete"), FAILS]));
     world.write("app/one.json", &config_map("one", "1", &[]));
     deployed(&world, "app").await;
     world.server.forget_requests();
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     let app = world.until("app", "reported", |app| deletion_error(app).is_some()).await;
     let said = deletion_error(&app).unwrap();
     assert!(said.contains("PreDelete hook(s) failed: web/ask ("), "SE-517: {said}");
@@ -273,19 +252,18 @@ async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
     assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-518");
 
     // Fixed in the source, and refreshed.
-    world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete")]));
-    world.commit();
+    world.commit_file("app/a.json", &job("ask", &[(HOOK, "PreDelete")]));
     world.until("app", "failed again", |_| true).await;
     let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
-    let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
+    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
     let gone = async {
         while api.get_opt("app").await.unwrap().is_some() {
             // The refresh may be requested while the failing hook still runs.
             let _ = api.patch("app", &PatchParams::default(), &Patch::Merge(&refresh)).await;
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
         }
     };
-    tokio::time::timeout(super::LIMIT, gone).await.expect("the deletion continues");
+    tokio::time::timeout(LIMIT, gone).await.expect("the deletion continues");
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
 
@@ -299,68 +277,52 @@ async fn a_delete_hook_is_subject_to_the_project() {
     let mut theirs: Value = serde_json::from_str(&config_map("settings", "theirs", &[])).unwrap();
     theirs["metadata"]["namespace"] = "web".into();
     world.create("v1", "ConfigMap", &theirs).await;
-    let projects = world.api("argoproj.io/v1alpha1", "AppProject", super::NAMESPACE);
-    let deny = |list: Value| json!({"spec": {"namespaceResourceBlacklist": list}});
-    let denied = deny(json!([{"group": "batch", "kind": "Job"}]));
-    projects.patch("default", &PatchParams::default(), &Patch::Merge(&denied)).await.unwrap();
+    let deny = async |list: Value| {
+        world.patch_project(json!({"namespaceResourceBlacklist": list})).await;
+    };
+    deny(json!([{"group": "batch", "kind": "Job"}])).await;
     world.server.forget_requests();
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     let denial = "resource batch:Job is not permitted in project default";
     world
         .until("app", "denied", |app| deletion_error(app).is_some_and(|said| said.contains(denial)))
         .await;
     assert_eq!(world.made(), [""; 0]);
 
-    let permitted = deny(Value::Null);
-    projects.patch("default", &PatchParams::default(), &Patch::Merge(&permitted)).await.unwrap();
+    deny(Value::Null).await;
     let not_ours = "ConfigMap web/settings: an object of this name is not managed by any";
-    world
-        .until("app", "refused", |app| {
-            deletion_error(app).is_some_and(|said| said.contains(not_ours))
-        })
-        .await;
+    let reached = |app: &Value| deletion_error(app).is_some_and(|said| said.contains(not_ours));
+    world.until("app", "refused", reached).await;
     let kept = world.get("v1", "ConfigMap", "web", "settings").await;
     assert_eq!(kept["data"]["value"], "theirs");
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-520");
-    let maps = world.api("v1", "ConfigMap", "web");
-    maps.delete("settings", &DeleteParams::default()).await.unwrap();
+    world.delete_map("settings").await;
     world.until("app", "gone", Value::is_null).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_continues_when_the_operation_ends() {
-    let hang = ("simulate.wavegate.dev/outcome", "hang");
-    let fail = ("simulate.wavegate.dev/outcome", "fail");
-    for (how, note) in [("ends", hang), ("is terminated", hang), ("is tried again", fail)] {
+    for (how, note) in [("ends", HANGS), ("is terminated", HANGS), ("is tried again", FAILS)] {
         let world = World::start().await;
         world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), note]));
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        let revision = world.commit();
-        let mut app = world.application("app", "app");
-        app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-        world.create_app(&app).await;
+        let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+        world.create_with("app", "app", json!({"metadata": {"finalizers": [CASCADE]}})).await;
         let retry = json!({"limit": 3, "backoff": {"duration": "1h", "maxDuration": "1h"}});
         let operation = json!({"sync": {"revision": revision}, "retry": retry});
         world.patch("app", json!({"operation": operation})).await;
         let waits = if how == "is tried again" { "Retrying" } else { "waiting for completion" };
         world.until("app", "under way", |app| message(app).contains(waits)).await;
-        delete(&world, "app").await;
+        world.delete_app("app").await;
         if how != "is tried again" {
             world.until("app", "going", |a| !a["metadata"]["deletionTimestamp"].is_null()).await;
         }
         if how == "ends" {
-            let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-            let jobs = world.api("batch/v1", "Job", "web");
-            jobs.patch_status("pre", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
+            world.complete_job("pre").await;
         }
         if how == "is terminated" {
-            world
-                .patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}}))
-                .await;
+            world.terminate("app").await;
         }
-        let gone = world.until("app", "gone", Value::is_null);
-        let gone = tokio::time::timeout(super::LIMIT, gone).await;
-        assert!(gone.is_ok(), "{how}: SE-513: {}", world.app("app").await);
+        world.until("app", &format!("gone: {how}: SE-513"), Value::is_null).await;
         assert!(world.get("batch/v1", "Job", "web", "pre").await.is_null(), "{how}");
     }
 }
@@ -372,15 +334,12 @@ async fn a_closed_sync_window_does_not_block_a_deletion() {
         "kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": ["*"],
     });
     world.project("shut", json!({"syncWindows": [window]})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["project"] = "shut".into();
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    world.create_app(&app).await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let more = json!({"spec": {"project": "shut"}, "metadata": {"finalizers": [CASCADE]}});
+    world.create_with("app", "app", more).await;
     world.patch("app", json!({"operation": {"sync": {"revision": revision}}})).await;
     world.until("app", "blocked", |app| message(app).contains("window")).await;
-    delete(&world, "app").await;
+    world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }

@@ -37,8 +37,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     ];
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/two.json", &config_map("two", "1", &[]));
-    world.write("app/before.json", &config_map("before", "1", &hook));
-    world.commit();
+    world.commit_file("app/before.json", &config_map("before", "1", &hook));
     let accounts = json!([
         {"server": "https://elsewhere", "namespace": "*", "defaultServiceAccount": "other"},
         {"server": "*", "namespace": "w*", "defaultServiceAccount": "deployer"},
@@ -48,10 +47,9 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     // The project is known by then.
     world.rest().await;
     let mut app = world.application("app", "app");
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    app["metadata"]["finalizers"] = json!([CASCADE]);
     world.create_app(&app).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     let written = writers(&world, "configmaps");
     // The name of a new object is in the body only.
     let created = written.iter().filter(|write| write.contains(" create "));
@@ -81,8 +79,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     // What the account may not do fails with the words of the API server.
     let forbidden = |request: &RequestRecord| request.client == DEPLOYER && request.name == "one";
     world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "2", &[]));
     world.sync("app", json!({})).await;
     let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
     let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
@@ -92,8 +89,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     world.server.clear_faults();
 
     world.server.forget_requests();
-    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    apps.delete("app", &DeleteParams::default()).await.unwrap();
+    world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     let written = writers(&world, "configmaps");
     assert!(
@@ -107,8 +103,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_service_account_nothing_is_synced_as_se_079() {
     let mut world = World::with(settings(&[(SWITCH, "true")])).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     let none = "failed to find a matching service account to impersonate: no matching service \
@@ -131,14 +126,12 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     let free = settings(&[(SWITCH, "true"), ("application.sync.impersonation.enforced", "false")]);
     world.settings.impersonation_enforced = free.impersonation_enforced;
     world.run();
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     controller_has_written(&world);
     world.server.forget_requests();
     world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
     world.rest().await;
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "2", &[]));
     world.refresh("app").await;
     world.sync("app", json!({})).await;
     let refused = |app: &Value| phase(app) == "Error" && message(app).contains(text);
@@ -149,7 +142,6 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     world.crash().await;
     world.settings.impersonation = settings(&[(SWITCH, "false")]).impersonation;
     world.run();
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     controller_has_written(&world);
 }

@@ -59,12 +59,10 @@ async fn se_101_jsonnet_is_deployed_with_variables_and_imports() {
     assert_eq!(app["status"]["sourceType"], "Directory");
 
     // A commit that changes an imported file only is a change of the manifests.
-    world.write("app/note.txt", "another note");
-    world.commit();
+    world.commit_file("app/note.txt", "another note");
     world.refresh("shop").await;
     world.until("shop", "changed", |app| is(app, "OutOfSync", "Healthy")).await;
-    world.sync("shop", json!({})).await;
-    world.until_good("shop").await;
+    world.sync_until_good("shop", json!({})).await;
     assert_eq!(world.data("text").await, json!({"text": "another note"}));
 }
 

@@ -47,9 +47,8 @@ async fn an_application_that_is_too_large_for_its_status_is_synced() {
     let mut world = World::start().await;
     world.write("app/many.yaml", &many(0));
     world.write("app/hook.json", &job("migrate", &[("argocd.argoproj.io/hook", "PreSync")]));
-    let last = [("argocd.argoproj.io/hook", "PostSync"), ("simulate.wavegate.dev/outcome", "hang")];
-    world.write("app/last.json", &job("smoke", &last));
-    world.commit();
+    let last = [("argocd.argoproj.io/hook", "PostSync"), HANGS];
+    world.commit_file("app/last.json", &job("smoke", &last));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
 
@@ -65,9 +64,8 @@ async fn an_application_that_is_too_large_for_its_status_is_synced() {
     // What it reads then is only what is stored.
     world.crash().await;
     world.run();
-    let api = world.api("batch/v1", "Job", "web");
     let done = json!({"metadata": {"annotations": {"simulate.wavegate.dev/outcome": null}}});
-    api.patch("smoke", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
+    world.patch_object(("batch/v1", "Job"), "web", "smoke", done).await;
     let app = world.until("app", "synced", settled).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     assert_eq!(applied(&world), OBJECTS, "nothing is applied twice");
@@ -84,8 +82,7 @@ async fn an_application_that_is_too_large_for_its_status_is_synced() {
     // The waves of what is pruned, and that it is, take as much.
     world.remove("app/many.yaml");
     world.remove("app/last.json");
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.refresh("app").await;
     let pruned = |app: &Value| {
         rows(app, RESULTS).iter().filter(|row| row["hookPhase"] == "Succeeded").count() > 400

@@ -86,17 +86,8 @@ impl World {
         self.sync(name, json!({})).await;
         let ended = |app: &Value| matches!(phase(app), "Failed" | "Error");
         let app = self.until(name, "failed", ended).await;
-        let message = app["status"]["operationState"]["message"].as_str().unwrap();
-        assert!(message.contains(text), "{message}");
+        assert!(message(&app).contains(text), "{app}");
     }
-}
-
-pub(super) fn condition(app: &Value, type_: &str, text: &str) -> bool {
-    let all = app["status"]["conditions"].as_array();
-    all.into_iter().flatten().any(|one| {
-        one["type"] == type_
-            && one["message"].as_str().is_some_and(|reported| reported.contains(text))
-    })
 }
 
 fn namespace(name: &str) -> String {
@@ -128,8 +119,7 @@ async fn a_cluster_limited_to_namespaces_is_read_and_written_only_there_as_se_43
     world.cluster("far", fields, json!({})).await;
     world.write("in/one.json", &config_map("one", "1", &[]));
     world.write("out/two.json", &in_namespace("two", "other"));
-    world.write("top/three.json", &namespace("three"));
-    world.commit();
+    world.commit_file("top/three.json", &namespace("three"));
     world.deploy("in", "in", "far").await;
     world.deploy("out", "out", "far").await;
     world.deploy("top", "top", "far").await;
@@ -161,15 +151,13 @@ async fn cluster_resources_are_managed_only_where_the_secret_permits_as_se_433()
     let fields = json!({"server": far.address, "namespaces": "web", "clusterResources": "true"});
     world.cluster("far", fields, json!({})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/top.json", &namespace("top"));
-    world.commit();
+    world.commit_file("app/top.json", &namespace("top"));
     world.deploy("app", "app", "far").await;
     world.until_good("app").await;
     assert!(far.has("Namespace", "", "top").await);
 
-    let secrets = world.api("v1", "Secret", NAMESPACE);
     let patch = json!({"stringData": {"clusterResources": "false"}});
-    secrets.patch("far", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    world.patch_object(("v1", "Secret"), NAMESPACE, "far", patch).await;
     let text = "cluster level Namespace \"top\" can not be managed when in namespaced mode";
     world.until("app", "refused", |app| condition(app, "ComparisonError", text)).await;
     world.remove("app/top.json");
@@ -187,8 +175,7 @@ async fn the_limits_of_the_own_cluster_hold_under_each_of_its_names() {
     world.cluster("home", fields, json!({})).await;
     // It is known by then.
     world.rest().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let text = "namespace \"web\" for ConfigMap \"one\" is not managed";
     for name in ["home", "in-cluster"] {
         world.deploy(name, "app", name).await;
@@ -209,8 +196,7 @@ async fn the_applications_of_a_skipped_cluster_are_not_reconciled() {
     // It is known by then.
     world.rest().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("two/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("two/two.json", &config_map("two", "1", &[]));
     world.deploy("app", "app", "far").await;
     let mut by_url = world.application("by-url", "two");
     by_url["spec"]["destination"]["server"] = format!("{}/", far.address).into();
@@ -222,9 +208,8 @@ async fn the_applications_of_a_skipped_cluster_are_not_reconciled() {
     assert!(world.app("app").await["status"].is_null());
     assert!(world.app("by-url").await["status"].is_null());
 
-    let secrets = world.api("v1", "Secret", NAMESPACE);
     let none = json!({"metadata": {"annotations": {"argocd.argoproj.io/skip-reconcile": null}}});
-    secrets.patch("far", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+    world.patch_object(("v1", "Secret"), NAMESPACE, "far", none).await;
     world.until("app", "synced", |app| is(app, "Synced", "Healthy")).await;
     world.until("by-url", "synced", |app| settled(app) && phase(app) == "Succeeded").await;
 }
@@ -235,8 +220,7 @@ async fn excluded_kinds_are_reported_and_never_touched_as_se_120() {
     let mut world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/two.json", &deployment("two", &[]));
-    world.write("app/three.json", &deployment("three", &[]));
-    world.commit();
+    world.commit_file("app/three.json", &deployment("three", &[]));
     world.deploy("app", "app", "in-cluster").await;
     world.until_good("app").await;
 
@@ -246,8 +230,7 @@ async fn excluded_kinds_are_reported_and_never_touched_as_se_120() {
     let excluded = settings(&keys);
     world.settings.resource_filter = excluded.resource_filter;
     world.remove("app/two.json");
-    world.write("app/three.json", &deployment("three", &[("note", "new")]));
-    world.commit();
+    world.commit_file("app/three.json", &deployment("three", &[("note", "new")]));
     world.server.forget_requests();
     world.run();
     world.refresh("app").await;
@@ -275,8 +258,7 @@ async fn only_included_kinds_are_deployed_as_se_120() {
     let inclusions = "- apiGroups: ['']\n  kinds: [ConfigMap]\n";
     let world = World::with(settings(&[("resource.inclusions", inclusions)])).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &deployment("two", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &deployment("two", &[]));
     world.deploy("app", "app", "in-cluster").await;
     let app = world.until_good("app").await;
     let text = "Resource apps/Deployment two is excluded in the settings";
@@ -295,8 +277,7 @@ async fn a_limit_that_is_not_understood_refuses_every_application() {
         ("globalProjects", "- ["),
     ] {
         let world = World::with(settings(&[(key, text)])).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
         world.deploy("app", "app", "in-cluster").await;
         world.refused("app", "InvalidSpecError", &format!("{key} of ConfigMap argocd-cm")).await;
         world.sync_fails("app", key).await;
@@ -308,8 +289,7 @@ async fn a_limit_that_is_not_understood_refuses_every_application() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disabled_own_cluster_is_refused_under_each_of_its_names() {
     let world = World::with(settings(&[("cluster.inClusterEnabled", "false")])).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.deploy("by-name", "app", "in-cluster").await;
     world.create_app(&world.application("by-url", "app")).await;
     let text = "cluster \"https://kubernetes.default.svc\" is disabled";

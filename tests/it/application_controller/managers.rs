@@ -2,18 +2,6 @@
 
 use super::*;
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
-/// Changes a live object as another manager.
-async fn change(world: &World, (version, kind): (&str, &str), name: &str, by: &str, patch: Value) {
-    let params = PatchParams { field_manager: Some(by.to_owned()), ..Default::default() };
-    let api = world.api(version, kind, "web");
-    api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
-}
-
 /// SE-174: fields that a listed manager owns and that differ are ignored, those of others are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fields_of_listed_managers_are_ignored_se_174() {
@@ -29,24 +17,18 @@ async fn fields_of_listed_managers_are_ignored_se_174() {
         {"kind": "ConfigMap", "name": "map-web", "managedFieldsManagers": ["scaler"]},
     ]);
     world.create_app(&app).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     let (web, map) = (("apps/v1", "Deployment"), ("v1", "ConfigMap"));
     let scale = || json!({"spec": {"replicas": 3}});
-    change(&world, web, "web", "scaler", scale()).await;
-    change(&world, web, "other", "somebody", scale()).await;
-    change(&world, web, "both", "scaler", scale()).await;
-    change(
-        &world,
-        web,
-        "both",
-        "somebody",
-        json!({"spec": {"paused": false, "minReadySeconds": 4}}),
-    )
-    .await;
+    world.drift(web, "web", "scaler", scale()).await;
+    world.drift(web, "other", "somebody", scale()).await;
+    world.drift(web, "both", "scaler", scale()).await;
+    world
+        .drift(web, "both", "somebody", json!({"spec": {"paused": false, "minReadySeconds": 4}}))
+        .await;
     let value = || json!({"data": {"value": "2"}});
-    change(&world, map, "map-web", "scaler", value()).await;
-    change(&world, map, "map-other", "scaler", value()).await;
+    world.drift(map, "map-web", "scaler", value()).await;
+    world.drift(map, "map-other", "scaler", value()).await;
     let seen = |app: &Value| {
         row(app, "other")["status"] == "OutOfSync" && row(app, "map-other")["status"] == "OutOfSync"
     };
@@ -85,21 +67,19 @@ async fn server_side_apply_is_compared_by_ownership_se_157() {
     world.commit();
     for (name, annotations) in folders {
         let options = if name == "by-app" { json!(["ServerSideApply=true"]) } else { json!([]) };
-        let mut app = world.application(name, name);
-        app["spec"]["syncPolicy"] = json!({ "syncOptions": options });
-        world.create_app(&app).await;
-        world.sync(name, json!({"syncOptions": options})).await;
-        world.until_good(name).await;
+        let more = json!({"spec": {"syncPolicy": {"syncOptions": options}}});
+        world.create_with(name, name, more).await;
+        world.sync_until_good(name, json!({"syncOptions": options})).await;
         let kind = ("v1", "ConfigMap");
         let theirs = json!({"data": {"theirs": "1"}, "metadata": {"labels": {"a": "b"}}});
-        change(&world, kind, name, "somebody", theirs).await;
+        world.drift(kind, name, "somebody", theirs).await;
         world.rest().await;
         world.refresh(name).await;
         let app = world.app(name).await;
         assert_eq!(row(&app, name)["status"], "Synced", "SE-157: theirs: {app}");
-        change(&world, kind, name, "somebody", json!({"data": {"ours": "2"}})).await;
+        world.drift(kind, name, "somebody", json!({"data": {"ours": "2"}})).await;
         world.until(name, "SE-157: ours", |app| is(app, "OutOfSync", "Healthy")).await;
-        change(&world, kind, name, "somebody", json!({"data": {"ours": "1"}})).await;
+        world.drift(kind, name, "somebody", json!({"data": {"ours": "1"}})).await;
         world.until(name, "SE-157: as it was", |app| is(app, "Synced", "Healthy")).await;
 
         world.write(&format!("{name}/map.json"), &map(name, json!({"ours": "1"}), annotations));

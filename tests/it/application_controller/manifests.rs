@@ -1,20 +1,15 @@
 //! Files that are not manifests, or invalid ones: they are reported, nothing is pruned,
 //! and no other namespace is changed.
 
-use serde_json::{Value, json};
-use wavegate_controller::settings::ApplicationSettings;
-
-use super::{World, condition, config_map, git, is, settled};
+use super::*;
 
 impl World {
     /// An Application with one object that is synced and pruned automatically.
     async fn pruning(&self, name: &str) {
-        self.write("app/one.yaml", &config_map("one", "1", &[]));
-        self.commit();
+        self.commit_file("app/one.yaml", &config_map("one", "1", &[]));
         let mut app = self.application(name, "app");
         app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "allowEmpty": true}});
-        self.create_app(&app).await;
-        self.until_good(name).await;
+        self.create_until_good(&app).await;
     }
 }
 
@@ -33,8 +28,7 @@ async fn content_that_replaces_a_manifest_is_an_error_and_prunes_nothing_se_099(
         ("cut off in a list", "kind: ConfigMap\nmetadata: [\n", "app/one.yaml"),
     ];
     for (name, text, message) in cases {
-        world.write("app/one.yaml", text);
-        world.commit();
+        world.commit_file("app/one.yaml", text);
         world.refresh("app").await;
         world.until("app", name, |app| condition(app, "ComparisonError", message)).await;
         world.rest().await;
@@ -44,8 +38,7 @@ async fn content_that_replaces_a_manifest_is_an_error_and_prunes_nothing_se_099(
     world.write("app/one.yaml", &config_map("one", "2", &[]));
     world.write("app/values.yaml", "replicas: 3\nname: web\n");
     world.write("app/data.yaml", "apiVersion: 1\ndatasources: []\n");
-    world.write("app/sub-Chart.yaml.txt", "apiVersion: v2\nname: x\n");
-    let revision = world.commit();
+    let revision = world.commit_file("app/sub-Chart.yaml.txt", "apiVersion: v2\nname: x\n");
     world.refresh("app").await;
     let synced = |app: &Value| {
         let done = &app["status"]["operationState"]["syncResult"]["revision"];
@@ -93,12 +86,8 @@ async fn a_duplicate_key_uses_the_last_value_and_adds_a_condition() {
     let json = "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\"metadata\": {\"name\": \"two\"},\n\
                 \"data\": {\"a\": \"first\",\n\"a\": \"last\"}}";
     world.write("app/one.yaml", yaml);
-    world.write("app/two.json", json);
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    world.commit_file("app/two.json", json);
+    let app = world.create_until_good(&automated(world.application("app", "app"))).await;
     for text in ["app/one.yaml: line 6: key \"data.a\"", "app/two.json: line 4: key \"data.a\""] {
         assert!(
             condition(&app, "RepeatedKeyWarning", text),
@@ -110,8 +99,7 @@ async fn a_duplicate_key_uses_the_last_value_and_adds_a_condition() {
         assert_eq!(world.get("v1", "ConfigMap", "web", name).await["data"]["a"], "last");
     }
     world.write("app/one.yaml", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "1", &[]));
     world.refresh("app").await;
     world.until("app", "without warning", |app| !condition(app, "RepeatedKeyWarning", "")).await;
 }
@@ -156,11 +144,9 @@ async fn a_name_with_a_path_causes_no_request() {
         world.create_app(&app).await;
         let reported = format!("{name}/bad.json: line 1: ConfigMap");
         world.until(&name, "refused", |app| condition(app, "ComparisonError", &reported)).await;
-        world.sync(&name, json!({"revision": revision})).await;
-        let app = world.until(&name, "ended", settled).await;
+        let app = world.sync_until_settled(&name, json!({"revision": revision})).await;
         assert_eq!(app["status"]["operationState"]["phase"], "Error", "{app}");
-        let message = app["status"]["operationState"]["message"].as_str().unwrap();
-        assert!(message.contains("bad.json"), "{message}");
+        assert!(message(&app).contains("bad.json"), "{app}");
     }
     let mut app = world.application("destination", "app-0");
     app["spec"]["project"] = "ok".into();
@@ -188,8 +174,7 @@ async fn manifests_that_take_too_much_memory_are_refused_and_others_work_se_098(
     world.write("maps/big.json", &whole(&vec!["{\"\":0}"; 120_000].join(",")));
     world.write("yaml/big.yaml", &whole(&vec!["{\"\":0}"; 120_000].join(",")));
     world.write("values/big.json", &whole(&vec!["0"; 500_001].join(",")));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     for (name, message) in [
         ("maps", "raise --manifest-memory"),
         ("yaml", "raise --manifest-memory"),

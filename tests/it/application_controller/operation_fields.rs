@@ -15,18 +15,6 @@ fn history(app: &Value) -> usize {
     app["status"]["history"].as_array().map_or(0, Vec::len)
 }
 
-/// Requests an operation, and waits for its end.
-async fn run(world: &World, name: &str, operation: Value) -> Value {
-    let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();
-    world.patch(name, json!({ "operation": operation })).await;
-    let is_over = |app: &Value| {
-        app["operation"].is_null()
-            && matches!(phase(app), "Succeeded" | "Failed" | "Error")
-            && app["status"]["operationState"]["startedAt"] != before
-    };
-    world.until(name, "over", is_over).await
-}
-
 async fn value(world: &World, name: &str) -> Value {
     world.get("v1", "ConfigMap", "web", name).await["data"]["value"].clone()
 }
@@ -55,7 +43,7 @@ async fn an_operation_does_what_its_fields_say_se_040_to_se_059() {
         "sync": {"revision": first},
         "initiatedBy": {"username": "ann"}, "info": [{"name": "why", "value": "a test"}],
     });
-    let app = run(&world, "app", request.clone()).await;
+    let app = world.operate("app", request.clone()).await;
     let state = &app["status"]["operationState"];
     assert_eq!((phase(&app), message(&app)), ("Succeeded", "successfully synced (all tasks run)"));
     assert_eq!(state["syncResult"]["revision"], *first, "SE-040");
@@ -93,16 +81,16 @@ async fn an_operation_does_what_its_fields_say_se_040_to_se_059() {
 
     // SE-044, SE-280: some resources, no hooks, no history.
     let only = json!([{"group": "", "kind": "ConfigMap", "name": "one", "namespace": "web"}]);
-    let app = run(&world, "app", json!({"sync": {"resources": only}})).await;
+    let app = world.operate("app", json!({"sync": {"resources": only}})).await;
     assert_eq!((phase(&app), names(&app)), ("Succeeded", vec!["one"]), "SE-280");
     assert_eq!((value(&world, "one").await, value(&world, "two").await), (json!("2"), json!("1")));
     assert_eq!(history(&app), 1, "SE-280");
     let none = json!([{"group": "apps", "kind": "ConfigMap", "name": "two"}]);
-    run(&world, "app", json!({"sync": {"resources": none}})).await;
+    world.operate("app", json!({"sync": {"resources": none}})).await;
     assert_eq!(value(&world, "two").await, "1", "SE-044: of another group");
 
     // SE-042, SE-282: nothing changes, and no history.
-    let app = run(&world, "app", json!({"sync": {"dryRun": true}})).await;
+    let app = world.operate("app", json!({"sync": {"dryRun": true}})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     for result in results(&app) {
         let text = result["message"].as_str().unwrap();
@@ -113,7 +101,7 @@ async fn an_operation_does_what_its_fields_say_se_040_to_se_059() {
 
     // SE-043, SE-281: no hooks, but history.
     let apply = json!({"sync": {"syncStrategy": {"apply": {}}}});
-    let app = run(&world, "app", apply).await;
+    let app = world.operate("app", apply).await;
     assert_eq!((phase(&app), names(&app)), ("Succeeded", vec!["one", "two"]), "SE-281");
     assert_eq!((value(&world, "two").await, history(&app)), (json!("2"), 2), "SE-281");
     assert_eq!(app["status"]["history"][1]["id"], 1, "SE-059");
@@ -122,7 +110,7 @@ async fn an_operation_does_what_its_fields_say_se_040_to_se_059() {
     // SE-045, SE-386: back to the source of the history.
     let back = app["status"]["history"][0].clone();
     let sync = json!({"revision": back["revision"], "source": back["source"]});
-    let app = run(&world, "app", json!({ "sync": sync })).await;
+    let app = world.operate("app", json!({ "sync": sync })).await;
     assert_eq!(phase(&app), "Succeeded", "SE-386: {}", message(&app));
     assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], *first, "SE-045");
     assert_eq!((value(&world, "one").await, history(&app)), (json!("1"), 3), "SE-386");
@@ -148,19 +136,18 @@ async fn an_operation_prunes_as_its_options_say_se_041_se_300_to_se_303_se_316()
     }
     world.commit();
     world.create_app(&world.application("app", "app")).await;
-    run(&world, "app", json!({"sync": {}})).await;
+    world.operate("app", json!({"sync": {}})).await;
     world.until_good("app").await;
     for (name, _) in &gone {
         world.remove(&format!("app/{name}.json"));
     }
-    world.write("app/one.json", &config_map("one", "2", &[(WAVE, "2")]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "2", &[(WAVE, "2")]));
     let message_of = |app: &Value, name: &str| {
         let result = results(app).into_iter().find(|result| result["name"] == name);
         result.map(|result| result["message"].as_str().unwrap_or_default().to_owned())
     };
     // SE-041: without permission nothing is pruned, and the operation succeeds all the same.
-    let app = run(&world, "app", json!({"sync": {}})).await;
+    let app = world.operate("app", json!({"sync": {}})).await;
     assert_eq!(phase(&app), "Succeeded", "SE-328: {}", message(&app));
     for (name, _) in &gone {
         let want = Some("ignored (requires pruning)".to_owned());
@@ -174,13 +161,13 @@ async fn an_operation_prunes_as_its_options_say_se_041_se_300_to_se_303_se_316()
     // The option of the resource wins; unknown ones and other spellings are none.
     world.server.forget_requests();
     let sync = json!({"prune": true, "syncOptions": ["Prune=false", "prune=true"]});
-    let app = run(&world, "app", json!({ "sync": sync })).await;
+    let app = world.operate("app", json!({ "sync": sync })).await;
     let ignored = Some("ignored (no prune)".to_owned());
     for name in ["kept", "plain", "last"] {
         assert_eq!(message_of(&app, name), ignored, "SE-301 {name}");
     }
     assert_eq!(message_of(&app, "asked").as_deref(), Some("pruned"), "SE-301, SE-303");
-    let app = run(&world, "app", json!({"sync": {"prune": true}})).await;
+    let app = world.operate("app", json!({"sync": {"prune": true}})).await;
     assert_eq!(message_of(&app, "kept"), ignored, "SE-301");
     assert_eq!(message_of(&app, "plain").as_deref(), Some("pruned"), "SE-300");
     assert_eq!(message_of(&app, "last").as_deref(), Some("pruned"), "SE-316");
@@ -200,15 +187,13 @@ async fn an_operation_prunes_as_its_options_say_se_041_se_300_to_se_303_se_316()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_automated_operation_has_what_the_spec_says_se_428() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({
         "automated": {"prune": true, "selfHeal": true}, "syncOptions": ["Validate=true"],
         "retry": {"limit": 3, "backoff": {"duration": "7s", "factor": 3, "maxDuration": "1m"}},
     });
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    let app = world.create_until_good(&app).await;
     let state = &app["status"]["operationState"];
     let operation = &state["operation"];
     assert_eq!(operation["initiatedBy"], json!({"automated": true}), "SE-428");
@@ -237,16 +222,10 @@ async fn an_automated_operation_has_what_the_spec_says_se_428() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drift_is_left_without_self_heal_se_424() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let app = world.create_until_good(&automated(world.application("app", "app"))).await;
     let started = app["status"]["operationState"]["startedAt"].clone();
-    let api = world.api("v1", "ConfigMap", "web");
-    let drift = Patch::Merge(json!({"data": {"value": "drifted"}}));
-    api.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.patch_map("one", json!({"data": {"value": "drifted"}})).await;
     world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     world.rest().await;
     let app = world.app("app").await;

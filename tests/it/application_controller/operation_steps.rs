@@ -1,10 +1,9 @@
 //! How an operation goes on from step to step, and how it ends (SE-193 to SE-288, SE-374 to SE-397).
 
-use super::hooks::{delete, nameless};
+use super::hooks::nameless;
 use super::limits::settings;
 use super::*;
 
-const OUTCOME: &str = "simulate.wavegate.dev/outcome";
 const FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 
 /// Creates an Application of the folder with its name, and runs an operation to its end.
@@ -30,8 +29,7 @@ async fn a_namespace_that_cannot_be_created_ends_the_operation_se_201_se_203() {
     ] {
         let world = World::start().await;
         world.write("app/one.json", &config_map("one", "1", &[]));
-        world.write("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
-        world.commit();
+        world.commit_file("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
         let mut app = world.application("app", "app");
         // One that is there is read before the operation relies on it.
         let namespace = if verb == "get" { "web" } else { "fresh" };
@@ -69,12 +67,10 @@ async fn a_failure_ends_its_wave_as_se_251_says() {
     world.write("apply/a.json", &config_map("a", "1", &[]));
     world.write("apply/b.json", &config_map("b", "1", &[]));
     world.write("apply/service.json", &service.to_string());
-    world.write("apply/late.json", &deployment("late", &[(WAVE, "1")]));
-    world.commit();
+    world.commit_file("apply/late.json", &deployment("late", &[(WAVE, "1")]));
     run(&world, "prune", json!({"sync": {}})).await;
     world.remove("prune/old.json");
-    world.write("prune/new.json", &config_map("new", "1", &[]));
-    world.commit();
+    world.commit_file("prune/new.json", &config_map("new", "1", &[]));
     let deletes = |record: &RequestRecord| record.client == CONTROLLER && record.verb == "delete";
     world.server.inject(Fault::new(Effect::Forbidden, deletes).times(usize::MAX));
     world.patch("prune", json!({"operation": {"sync": {"prune": true}}})).await;
@@ -108,8 +104,7 @@ async fn objects_wait_for_their_definition_se_254() {
     world.write("app/crd.json", &widgets(json!({})).to_string());
     let widget = |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
     world.write("app/one.json", &widget("one").to_string());
-    world.write("app/two.json", &widget("two").to_string());
-    world.commit();
+    world.commit_file("app/two.json", &widget("two").to_string());
     // The definition can be read a while after it was written only, as on a slow API server.
     let reads = |record: &RequestRecord| {
         record.client == CONTROLLER
@@ -121,6 +116,10 @@ async fn objects_wait_for_their_definition_se_254() {
     assert_eq!(phase(&app), "Succeeded", "SE-254: {}", message(&app));
     let made = world.made();
     assert_eq!(made, ["customresourcedefinitions", "widgets", "widgets"], "SE-254");
+    let kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let definition = world.get(kind.0, kind.1, "", "widgets.example.com").await;
+    let tracked = &definition["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"];
+    assert!(tracked.is_null(), "definitions are never tracked");
     let failed = world.server.requests().into_iter().filter(|record| {
         record.client == CONTROLLER && record.resource.contains("widgets") && record.code == 404
     });
@@ -132,11 +131,10 @@ async fn objects_wait_for_their_definition_se_254() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_waited_for_and_vanishes_is_missing_se_194_se_258() {
     let world = World::start().await;
-    world.write("hook/job.json", &job("stuck", &[(HOOK, "PreSync"), (OUTCOME, "hang")]));
+    world.write("hook/job.json", &job("stuck", &[(HOOK, "PreSync"), HANGS]));
     world.write("hook/one.json", &config_map("one", "1", &[]));
-    world.write("wave/web.json", &deployment("web", &[(OUTCOME, "hang")]));
-    world.write("wave/two.json", &config_map("two", "1", &[(WAVE, "1")]));
-    world.commit();
+    world.write("wave/web.json", &deployment("web", &[HANGS]));
+    world.commit_file("wave/two.json", &config_map("two", "1", &[(WAVE, "1")]));
     for name in ["hook", "wave"] {
         world.create_app(&world.application(name, name)).await;
         world.sync(name, json!({})).await;
@@ -155,7 +153,7 @@ async fn what_is_waited_for_and_vanishes_is_missing_se_194_se_258() {
     assert_eq!(result(&app, "web")["hookPhase"], "Error", "SE-258");
     assert!(message(&app).contains(text), "SE-258: {}", message(&app));
     assert!(world.get("v1", "ConfigMap", "web", "two").await.is_null(), "SE-258");
-    world.patch("hook", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("hook").await;
     world.until("hook", "over", |app| phase(app) == "Failed").await;
     assert!(world.get("batch/v1", "Job", "web", "stuck").await.is_null(), "SE-194: it is free");
 }
@@ -168,12 +166,8 @@ async fn finalizers_of(world: &World, hook: &str) -> Option<Value> {
 
 /// Waits until a hook has no finalizer, or is gone.
 async fn until_released(world: &World, hook: &str) {
-    let released = async {
-        while finalizers_of(world, hook).await.is_some_and(|found| found == json!([FINALIZER])) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, released).await.expect("the hook keeps its finalizer");
+    let released = async || finalizers_of(world, hook).await != Some(json!([FINALIZER]));
+    until("the hook loses its finalizer", released).await;
 }
 
 /// SE-194: a sync that ends with an error before its next plan does not release its hooks. One that
@@ -181,9 +175,8 @@ async fn until_released(world: &World, hook: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_of_a_sync_that_ended_with_an_error_can_be_deleted_se_194() {
     let world = World::start().await;
-    world.write("app/job.json", &job("stuck", &[(HOOK, "PreSync"), (OUTCOME, "hang")]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.write("app/job.json", &job("stuck", &[(HOOK, "PreSync"), HANGS]));
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     world.until("app", "waiting", |app| message(app).starts_with("waiting for ")).await;
@@ -201,7 +194,7 @@ async fn a_hook_of_a_sync_that_ended_with_an_error_can_be_deleted_se_194() {
 async fn a_hook_of_an_application_that_is_gone_is_released_se_194() {
     let world = World::start().await;
     for name in ["gone", "other"] {
-        let hook = job(&format!("hook-of-{name}"), &[(HOOK, "PreSync"), (OUTCOME, "hang")]);
+        let hook = job(&format!("hook-of-{name}"), &[(HOOK, "PreSync"), HANGS]);
         world.write(&format!("{name}/job.json"), &hook);
         world.write(&format!("{name}/one.json"), &config_map(name, "1", &[]));
     }
@@ -211,7 +204,7 @@ async fn a_hook_of_an_application_that_is_gone_is_released_se_194() {
         world.sync(name, json!({})).await;
         world.until(name, "waiting", |app| message(app).starts_with("waiting for ")).await;
     }
-    delete(&world, "gone").await;
+    world.delete_app("gone").await;
     until_released(&world, "hook-of-gone").await;
     assert_eq!(finalizers_of(&world, "hook-of-gone").await, Some(Value::Null), "it is left");
     assert_eq!(finalizers_of(&world, "hook-of-other").await, Some(json!([FINALIZER])));
@@ -225,14 +218,12 @@ async fn an_operation_keeps_its_revision_from_step_to_step_se_240_se_374() {
     world.crash().await;
     world.settings.reconciliation_timeout = Duration::ZERO;
     world.run();
-    world.write("app/job.json", &job("slow", &[(OUTCOME, "hang")]));
-    world.write("app/late.json", &config_map("late", "first", &[(WAVE, "1")]));
-    let first = world.commit();
+    world.write("app/job.json", &job("slow", &[HANGS]));
+    let first = world.commit_file("app/late.json", &config_map("late", "first", &[(WAVE, "1")]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     world.until("app", "waiting", |app| message(app).starts_with("waiting for healthy")).await;
-    world.write("app/late.json", &config_map("late", "second", &[(WAVE, "1")]));
-    let second = world.commit();
+    let second = world.commit_file("app/late.json", &config_map("late", "second", &[(WAVE, "1")]));
     world.refresh("app").await;
     let app = world
         .until("app", "at the second", |app| app["status"]["sync"]["revision"] == *second)
@@ -241,9 +232,7 @@ async fn an_operation_keeps_its_revision_from_step_to_step_se_240_se_374() {
     assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], *first, "SE-374");
     world.rest().await;
     // The only event: the Job completes.
-    let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-    let jobs = world.api("batch/v1", "Job", "web");
-    jobs.patch_status("slow", &PatchParams::default(), &Patch::Merge(&done)).await.unwrap();
+    world.complete_job("slow").await;
     let app = world.until("app", "over", |app| phase(app) == "Succeeded").await;
     assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], *first, "SE-374");
     let live = world.get("v1", "ConfigMap", "web", "late").await;
@@ -254,9 +243,8 @@ async fn an_operation_keeps_its_revision_from_step_to_step_se_240_se_374() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_ends_after_its_timeout_se_288() {
     let world = World::with(settings(&[("controller.sync.timeout.seconds", "1")])).await;
-    world.write("app/job.json", &job("stuck", &[(HOOK, "PreSync"), (OUTCOME, "hang")]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.write("app/job.json", &job("stuck", &[(HOOK, "PreSync"), HANGS]));
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let retry = json!({"limit": 5, "backoff": {"duration": "1s"}});
     let app = run(&world, "app", json!({"sync": {}, "retry": retry})).await;
     assert_eq!(phase(&app), "Failed");
@@ -272,9 +260,9 @@ async fn an_operation_ends_after_its_timeout_se_288() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_keeps_the_names_of_hooks_se_193_se_394_se_397() {
     let world = World::start().await;
-    world.write("odd/job.json", &job("bad", &[(HOOK, "Sync"), (OUTCOME, "fail")]));
+    world.write("odd/job.json", &job("bad", &[(HOOK, "Sync"), FAILS]));
     world.write("app/pre.json", &nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-"));
-    world.write("app/job.json", &job("worse", &[(HOOK, "Sync"), (OUTCOME, "fail")]));
+    world.write("app/job.json", &job("worse", &[(HOOK, "Sync"), FAILS]));
     let revision = world.commit();
     let odd = json!({"limit": 3, "backoff": {"duration": "soon"}});
     let app = run(&world, "odd", json!({"sync": {}, "retry": odd})).await;
@@ -338,17 +326,12 @@ async fn the_policies_of_a_hook_are_united_se_185() {
     world.commit();
     // Once it is gone, where it has to go.
     let uid = async |name: &str, is_left: bool| {
-        let found = async {
-            loop {
-                let live = world.get("batch/v1", "Job", "web", name).await;
-                if is_left || live.is_null() {
-                    return live["metadata"]["uid"].as_str().map(str::to_owned);
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let found = tokio::time::timeout(LIMIT, found).await;
-        found.unwrap_or_else(|_| panic!("SE-185 {name}: it is still there"))
+        until_some(&format!("SE-185 {name}: it is gone"), async || {
+            let live = world.get("batch/v1", "Job", "web", name).await;
+            let uid = live["metadata"]["uid"].as_str().map(str::to_owned);
+            (is_left || live.is_null()).then_some(uid)
+        })
+        .await
     };
     for (name, _, is_left, ..) in cases {
         let app = run(&world, name, json!({"sync": {}})).await;
@@ -371,7 +354,7 @@ async fn the_policies_of_a_hook_are_united_se_185() {
     for (name, ..) in cases {
         world.write(
             &format!("{name}/bad.json"),
-            &job(&format!("{name}-bad"), &[(OUTCOME, "fail"), (HOOK, "PreSync")]),
+            &job(&format!("{name}-bad"), &[FAILS, (HOOK, "PreSync")]),
         );
     }
     world.commit();

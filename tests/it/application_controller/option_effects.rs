@@ -11,18 +11,6 @@ use super::*;
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
 const APPROVED: &str = "argocd.argoproj.io/deletion-approved";
 
-/// Requests a sync, and waits for its end.
-async fn run(world: &World, name: &str, sync: Value) -> Value {
-    let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();
-    world.sync(name, sync).await;
-    let is_over = |app: &Value| {
-        app["operation"].is_null()
-            && matches!(phase(app), "Succeeded" | "Failed" | "Error")
-            && app["status"]["operationState"]["startedAt"] != before
-    };
-    world.until(name, "over", is_over).await
-}
-
 /// Of the folder with its name, not synced.
 async fn create(world: &World, name: &str) {
     world.create_app(&world.application(name, name)).await;
@@ -38,8 +26,7 @@ async fn unknown_fields_are_refused_unless_validation_is_off_se_310() {
     for name in ["strict", "asked", "by-app"] {
         world.write(&format!("{name}/web.json"), &typo(name, &[]));
     }
-    world.write("by-object/web.json", &typo("by-object", &[(OPTIONS, "Validate=false")]));
-    world.commit();
+    world.commit_file("by-object/web.json", &typo("by-object", &[(OPTIONS, "Validate=false")]));
     for (name, options, runs) in [
         ("strict", json!([]), false),
         ("asked", json!(["Validate=true"]), false),
@@ -47,7 +34,7 @@ async fn unknown_fields_are_refused_unless_validation_is_off_se_310() {
         ("by-object", json!([]), true),
     ] {
         create(&world, name).await;
-        let app = run(&world, name, json!({"syncOptions": options})).await;
+        let app = world.sync_to_end(name, json!({"syncOptions": options})).await;
         assert_eq!(phase(&app) == "Succeeded", runs, "SE-310 {name}: {}", message(&app));
         if !runs {
             assert!(app.to_string().contains("replicass"), "SE-310: it is named: {app}");
@@ -87,7 +74,7 @@ async fn server_side_apply_is_chosen_per_resource_and_takes_over_se_321_se_322()
         ("left", json!([server, "ClientSideApplyMigration=false"])),
     ] {
         create(&world, name).await;
-        let app = run(&world, name, json!({"syncOptions": options})).await;
+        let app = world.sync_to_end(name, json!({"syncOptions": options})).await;
         assert_eq!(phase(&app), "Succeeded", "{name}: {}", message(&app));
         for (map, words) in [
             ("plain", "configmap/plain serverside-applied"),
@@ -110,7 +97,7 @@ async fn server_side_apply_is_chosen_per_resource_and_takes_over_se_321_se_322()
 }
 
 /// The finalizers of an object once it is being deleted.
-async fn finalizers_of_deletion(
+pub(super) async fn finalizers_of_deletion(
     changes: &mut (impl futures::Stream<Item = Result<WatchEvent<DynamicObject>, kube::Error>> + Unpin),
     name: &str,
 ) -> Vec<String> {
@@ -149,7 +136,7 @@ async fn the_propagation_of_a_prune_is_an_option_se_317() {
     world.commit();
     for (name, ..) in &cases {
         create(&world, name).await;
-        let app = run(&world, name, json!({})).await;
+        let app = world.sync_to_end(name, json!({})).await;
         assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
         world.remove(&format!("{name}/map.json"));
         world.write(&format!("{name}/none.txt"), "");
@@ -164,8 +151,7 @@ async fn the_propagation_of_a_prune_is_an_option_se_317() {
         found.retain(|one| one != "example.com/hold");
         let want: Vec<&str> = Some(want).into_iter().filter(|want| !want.is_empty()).collect();
         assert_eq!(found, want, "SE-317 {name}");
-        let free = json!({"metadata": {"finalizers": null}});
-        maps.patch(name, &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+        world.patch_map(name, json!({"metadata": {"finalizers": null}})).await;
     }
 }
 
@@ -176,15 +162,13 @@ async fn a_prune_waits_for_its_approval_se_019_se_313_se_583() {
     let world = World::start().await;
     world.write("app/old.json", &config_map("old", "1", &[]));
     world.write("app/own.json", &config_map("own", "1", &[(OPTIONS, "Prune=confirm")]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     create(&world, "app").await;
-    run(&world, "app", json!({})).await;
+    world.sync_to_end("app", json!({})).await;
     world.remove("app/old.json");
     world.remove("app/own.json");
     world.write("app/new.json", &config_map("new", "1", &[]));
-    world.write("app/late.json", &config_map("late", "1", &[(WAVE, "1")]));
-    world.commit();
+    world.commit_file("app/late.json", &config_map("late", "1", &[(WAVE, "1")]));
     let exists = async |name: &str| world.get("v1", "ConfigMap", "web", name).await.is_object();
     let options = json!(["prune=false", "Prune=confirm", "Prune=false"]);
     world.sync("app", json!({"prune": true, "syncOptions": options})).await;
@@ -215,7 +199,7 @@ async fn prunes_come_last_where_it_is_asked_for_se_211() {
         }
         world.commit();
         create(&world, "app").await;
-        run(&world, "app", json!({})).await;
+        world.sync_to_end("app", json!({})).await;
         for name in ["a", "b"] {
             world.remove(&format!("app/{name}.json"));
         }
@@ -226,7 +210,7 @@ async fn prunes_come_last_where_it_is_asked_for_se_211() {
         world.commit();
         world.server.forget_requests();
         let options = if last { json!(["PruneLast=true"]) } else { json!([]) };
-        let app = run(&world, "app", json!({"prune": true, "syncOptions": options})).await;
+        let app = world.sync_to_end("app", json!({"prune": true, "syncOptions": options})).await;
         assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
         let writes = world.server.requests().into_iter().filter(|request| {
             request.client == CONTROLLER && request.resource == "configmaps" && !request.dry_run
@@ -244,10 +228,9 @@ async fn prunes_come_last_where_it_is_asked_for_se_211() {
 async fn an_object_that_was_created_again_is_not_deleted_se_599() {
     let mut world = World::start().await;
     world.write("app/old.json", &config_map("old", "1", &[]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     create(&world, "app").await;
-    run(&world, "app", json!({})).await;
+    world.sync_to_end("app", json!({})).await;
     world.remove("app/old.json");
     world.commit();
     let deletes = |request: &Request<Body>| request.method() == Method::DELETE;
@@ -257,7 +240,7 @@ async fn an_object_that_was_created_again_is_not_deleted_se_599() {
     gate.until_held().await;
     // Somebody is faster.
     let maps = world.api("v1", "ConfigMap", "web");
-    maps.delete("old", &DeleteParams::default()).await.unwrap();
+    world.delete_map("old").await;
     let mut again: Value = serde_json::from_str(&config_map("old", "of a person", &[])).unwrap();
     again["metadata"]["namespace"] = "web".into();
     world.create("v1", "ConfigMap", &again).await;
@@ -297,8 +280,7 @@ async fn ignored_fields_are_found_by_pointer_and_by_key_se_172_se_332_se_333() {
     world.write("app/pair.json", &pair(&[("x", "x:1"), ("y", "y:1")]).to_string());
     world.write("app/map.json", &map("1", "1", "1").to_string());
     world.write("app/budget.json", &budget(json!({"a": "1", "b": "2"})).to_string());
-    world.write("app/web.json", &web(&[("a", "a:1"), ("b", "b:1")]).to_string());
-    world.commit();
+    world.commit_file("app/web.json", &web(&[("a", "a:1"), ("b", "b:1")]).to_string());
     world
         .create("policy/v1", "PodDisruptionBudget", &budget(json!({"a": "9", "b": "3", "c": "4"})))
         .await;
@@ -316,7 +298,7 @@ async fn ignored_fields_are_found_by_pointer_and_by_key_se_172_se_332_se_333() {
     ]);
     world.create_app(&app).await;
     let options = json!(["RespectIgnoreDifferences=true"]);
-    let app = run(&world, "app", json!({"syncOptions": options})).await;
+    let app = world.sync_to_end("app", json!({"syncOptions": options})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     let app =
         world.until("app", "in sync", |app| app["status"]["sync"]["status"] == "Synced").await;
@@ -370,24 +352,21 @@ async fn a_tilde_in_a_pointer_is_escaped_se_172_se_332() {
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"},
             "spec": {"a~b": tilde, "~1": both, "/": slash}})
     };
-    world.write("app/one.json", &widget("1", "1", "1").to_string());
-    world.commit();
+    world.commit_file("app/one.json", &widget("1", "1", "1").to_string());
     let mut app = world.application("app", "app");
     app["spec"]["ignoreDifferences"] = json!([
         {"group": "example.com", "kind": "Widget", "jsonPointers": ["/spec/a~0b", "/spec/~01"]},
     ]);
     world.create_app(&app).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
-    let widgets = world.api("example.com/v1", "Widget", "web");
+    world.sync_until_good("app", json!({})).await;
     let drift = async |object: Value| {
-        widgets.patch("one", &PatchParams::default(), &Patch::Merge(object)).await.unwrap();
+        world.patch_object(("example.com/v1", "Widget"), "web", "one", object).await;
     };
     // Not what a pointer that is unescaped twice would name.
     drift(widget("2", "2", "2")).await;
     world.until("app", "different", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
     let options = json!(["RespectIgnoreDifferences=true"]);
-    let app = run(&world, "app", json!({"syncOptions": options})).await;
+    let app = world.sync_to_end("app", json!({"syncOptions": options})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     let live = world.get("example.com/v1", "Widget", "web", "one").await;
     assert_eq!(live["spec"], json!({"a~b": "2", "~1": "2", "/": "1"}), "SE-172, SE-332");

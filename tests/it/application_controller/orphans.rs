@@ -1,7 +1,6 @@
 //! Objects of the destination namespace that no Application manages, without Redis (SE-078).
 
-use super::readers::automated;
-use super::refusals::{conditions, says};
+use super::refusals::conditions;
 use super::*;
 
 const WARNING: &str = "OrphanedResourceWarning";
@@ -28,11 +27,9 @@ async fn until_count(world: &World, name: &str, count: usize) {
 async fn orphaned_resources_are_counted_as_they_change_as_se_078() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("other/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("other/two.json", &config_map("two", "1", &[]));
     for name in ["app", "other"] {
-        world.create_app(&automated(world.application(name, name))).await;
-        world.until_good(name).await;
+        world.create_until_good(&automated(world.application(name, name))).await;
     }
     for name in ["kube-root-ca.crt", "ignored-1"] {
         world.create("v1", "ConfigMap", &map(name, json!({}))).await;
@@ -76,19 +73,16 @@ async fn orphaned_resources_are_counted_as_they_change_as_se_078() {
     world.create("v1", "ConfigMap", &map("far-too", json!({"namespace": "far"}))).await;
     world.rest().await;
     world.server.forget_requests();
-    let maps = world.api("v1", "ConfigMap", "web");
-    let change = Patch::Merge(json!({"data": {"a": "b"}}));
-    maps.patch("stray", &PatchParams::default(), &change).await.unwrap();
+    world.patch_map("stray", json!({"data": {"a": "b"}})).await;
     world.create("v1", "ConfigMap", &map("ignored-2", json!({}))).await;
     world.rest().await;
     assert_eq!(world.writes(), [""; 0], "the number is the same");
-    assert!(says(&world.app("app").await, WARNING, "has 2 "));
-    maps.delete("stray", &DeleteParams::default()).await.unwrap();
+    assert!(condition(&world.app("app").await, WARNING, "has 2 "));
+    world.delete_map("stray").await;
     until_count(&world, "app", 1).await;
 
     // What a deleted Application has left is managed by nobody.
-    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    apps.delete("other", &DeleteParams::default()).await.unwrap();
+    world.delete_app("other").await;
     world.until("other", "gone", Value::is_null).await;
     world.refresh("app").await;
     until_count(&world, "app", 2).await;
@@ -106,9 +100,7 @@ async fn a_kind_that_must_not_be_listed_holds_no_comparison() {
     world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.create("v1", "ConfigMap", &map("stray", json!({}))).await;
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     until_count(&world, "app", 1).await;
 }

@@ -1,11 +1,9 @@
 //! Globs of projects, windows, ignore rules and namespaces: an invalid pattern allows
 //! nothing and is reported.
 
-use serde_json::{Value, json};
-use wavegate_controller::settings::ApplicationSettings;
 use wavegate_controller::settings::Namespaces;
 
-use super::{Patch, PatchParams, World, condition, config_map, is, settled};
+use super::*;
 
 impl World {
     /// Adds a project and an Application with automated sync in it.
@@ -33,8 +31,7 @@ impl World {
 async fn a_denial_with_alternatives_denies_each_of_them_se_070_se_071() {
     let world = World::start().await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let repo = world.repo.path().to_str().unwrap().to_owned();
     let everywhere = json!({"server": "*", "namespace": "*"});
     let besides = |item: Value| json!({"destinations": [item, everywhere]});
@@ -72,14 +69,11 @@ async fn a_denial_with_alternatives_denies_each_of_them_se_070_se_071() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kinds_are_denied_by_alternatives_and_by_invalid_patterns_se_072_to_se_075() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     for (name, kind) in [("either", "{Secret,ConfigMap}"), ("broken", "{Secret")] {
         let list = json!([{"group": "", "kind": kind}]);
         world.project(name, json!({"namespaceResourceBlacklist": list})).await;
-        let mut app = world.application(name, "app");
-        app["spec"]["project"] = name.into();
-        world.create_app(&app).await;
+        world.create_with(name, "app", json!({"spec": {"project": name}})).await;
         world.sync(name, json!({"revision": revision})).await;
     }
     for name in ["either", "broken"] {
@@ -94,8 +88,7 @@ async fn kinds_are_denied_by_alternatives_and_by_invalid_patterns_se_072_to_se_0
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_window_with_an_invalid_selector_blocks_se_401_se_410() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let window = |kind: &str, applications: &str| {
         json!({"syncWindows": [{
             "kind": kind, "schedule": "* * * * *", "duration": "1h", "applications": [applications],
@@ -122,8 +115,7 @@ async fn a_window_with_an_invalid_selector_blocks_se_401_se_410() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ignore_rule_with_an_invalid_kind_ignores_nothing_se_171() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     let rule = |kind: &str| json!([{"kind": kind, "jsonPointers": ["/data"]}]);
     app["spec"]["ignoreDifferences"] = rule("{ConfigMap");
@@ -133,9 +125,7 @@ async fn an_ignore_rule_with_an_invalid_kind_ignores_nothing_se_171() {
     world.until("app", "reported", |app| condition(app, "SyncWarning", at)).await;
     // It is skipped, as in Argo CD: syncs go on.
     world.until_good("app").await;
-    let drift = Patch::Merge(json!({"data": {"value": "2"}}));
-    let maps = world.api("v1", "ConfigMap", "web");
-    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.patch_map("one", json!({"data": {"value": "2"}})).await;
     world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     world.patch("app", json!({"spec": {"ignoreDifferences": rule("{Secret,Config[LM]ap}")}})).await;
     let is_read = |app: &Value| !condition(app, "SyncWarning", at) && is(app, "Synced", "Healthy");
@@ -148,29 +138,20 @@ async fn namespaces_of_applications_are_selected_by_class_and_braces_as_400() {
     let namespaces = Namespaces::parse(&patterns).unwrap();
     let world =
         World::with(ApplicationSettings { namespaces, ..ApplicationSettings::default() }).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let allowed = json!({"sourceNamespaces": ["team-[ab]", "/^(red|blue)$/"]});
     world.project("teams", allowed).await;
     for namespace in ["team-a", "team-c", "blue"] {
         world.create("v1", "Namespace", &json!({"metadata": {"name": namespace}})).await;
-        let mut app = world.application("app", "app");
-        app["metadata"]["namespace"] = namespace.into();
-        app["spec"]["project"] = "teams".into();
-        world.create_app(&app).await;
+        let more = json!({"metadata": {"namespace": namespace}, "spec": {"project": "teams"}});
+        world.create_with("app", "app", more).await;
     }
     for namespace in ["team-a", "blue"] {
-        let compared = async {
-            loop {
-                let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
-                if is(&app, "OutOfSync", "Missing") {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        let in_time = tokio::time::timeout(super::LIMIT, compared).await;
-        assert!(in_time.is_ok(), "{namespace}: not compared");
+        until(&format!("{namespace}: compared"), async || {
+            let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
+            is(&app, "OutOfSync", "Missing")
+        })
+        .await;
     }
     let other = world.get("argoproj.io/v1alpha1", "Application", "team-c", "app").await;
     assert!(other["status"].is_null(), "{other}");
@@ -187,8 +168,7 @@ async fn namespaces_are_selected_by_look_around_as_400() {
     let namespaces = Namespaces::parse(&patterns.map(str::to_owned)).unwrap();
     let world =
         World::with(ApplicationSettings { namespaces, ..ApplicationSettings::default() }).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let list = |patterns: Value| json!({ "sourceNamespaces": patterns });
     let allowed = ["/^team-(?=[ab]$)/", "/(?<=x-)lab$/", "/^blue-(?!us)/", "/(/", endless];
     world.project("teams", list(json!(allowed))).await;
@@ -217,21 +197,15 @@ async fn namespaces_are_selected_by_look_around_as_400() {
         world.create_app(&app).await;
     }
     for (namespace, _, want) in cases.iter().filter(|(.., want)| want.is_some()) {
-        let reached = async {
-            loop {
-                let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
-                let fits = match *want {
-                    Some("denied") => condition(&app, "UnknownError", "is not permitted to use"),
-                    _ => is(&app, "OutOfSync", "Missing"),
-                };
-                if fits {
-                    return app;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        let reached = tokio::time::timeout(super::LIMIT, reached).await;
-        let app = reached.unwrap_or_else(|_| panic!("{namespace}: not {want:?}"));
+        let app = until_some(&format!("{namespace}: {want:?}"), async || {
+            let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
+            let fits = match *want {
+                Some("denied") => condition(&app, "UnknownError", "is not permitted to use"),
+                _ => is(&app, "OutOfSync", "Missing"),
+            };
+            fits.then_some(app)
+        })
+        .await;
         let invalid = match *namespace {
             "team-d" => "AppProject teams: spec.sourceNamespaces[3]: pattern \"/(/\"",
             "team-b" => "AppProject broken: spec.sourceNamespaces[1]: pattern \"/(?<!/\"",

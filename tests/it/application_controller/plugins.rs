@@ -49,12 +49,10 @@ impl Sidecar {
         let sidecar = Self { child, _work: work };
         let version = spec["version"].as_str().map_or(String::new(), |v| format!("-{v}"));
         let socket = sockets.join(format!("{name}{version}.sock"));
-        let ready = async {
-            while tokio::net::UnixStream::connect(&socket).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, ready).await.expect("the plugin server starts");
+        until("the plugin server starts", async || {
+            tokio::net::UnixStream::connect(&socket).await.is_ok()
+        })
+        .await;
         Some(sidecar)
     }
 }
@@ -162,8 +160,7 @@ async fn se_090_a_plugin_is_discovered() {
         "discover": {"find": script("[ \"$ARGOCD_APP_NAME\" = chosen ] && echo yes")},
     });
     let _c = Sidecar::start(sockets.path(), "c", &by_command).await.unwrap();
-    world.write("plain/plain.json", &config_map("undiscovered", "1", &[]));
-    world.commit();
+    world.commit_file("plain/plain.json", &config_map("undiscovered", "1", &[]));
 
     world.deploy_app(&world.with_source("found", json!({"path": "app"}))).await;
     assert_ne!(world.get("v1", "ConfigMap", "web", "b").await, Value::Null);
@@ -233,8 +230,7 @@ async fn a_plugin_gets_the_paths_of_the_annotation() {
     let spec = json!({"generate": script(list)});
     let Some(_sidecar) = Sidecar::start(sockets.path(), "list", &spec).await else { return };
     world.write("nested/app/a.txt", "a");
-    world.write("nested/lib/b.txt", "b");
-    world.commit();
+    world.commit_file("nested/lib/b.txt", "b");
     let mut app =
         world.with_source("shop", json!({"path": "nested/app", "plugin": {"name": "list"}}));
     app["metadata"]["annotations"] =
@@ -380,8 +376,7 @@ async fn misbehaving_plugins_are_conditions() {
     settings.render.programs.plugins.folder = sockets.path().to_owned();
     settings.render.programs.timeout = Duration::from_secs(30);
     let world = World::with(settings).await;
-    world.write("app/a.txt", "a");
-    world.commit();
+    world.commit_file("app/a.txt", "a");
     let named = |name: &str| json!({"path": "app", "plugin": {"name": name}});
     for (answer, want) in ANSWERS {
         let name = format!("{answer:?}").to_lowercase();

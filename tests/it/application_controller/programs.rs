@@ -53,8 +53,7 @@ impl World {
         self.create_app(app).await;
         // It fails until the controller has read the Secret that was created just before.
         self.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
-        self.sync(name, json!({})).await;
-        self.until_good(name).await;
+        self.sync_until_good(name, json!({})).await;
     }
 
     /// Creates an Application that cannot be compared for a reason with these texts; its

@@ -1,10 +1,7 @@
 //! Restrictions of projects, and their deletion.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::{Value, json};
-
-use super::hooks::{delete, deployed, nameless};
-use super::{HOOK, NAMESPACE, World, config_map, job, message, phase, settled};
+use super::hooks::{deployed, nameless};
+use super::*;
 
 const PROJECT: (&str, &str) = ("argoproj.io/v1alpha1", "AppProject");
 
@@ -71,17 +68,14 @@ async fn objects_with_generated_names_are_checked() {
         ("by its name", nameless(&map(&[]), "admin-"), by_name),
         ("by its name", nameless(&map(&[]), "adm"), by_name),
     ];
-    world.write("app/fine.json", &config_map("fine", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/fine.json", &config_map("fine", "1", &[]));
     world.create_app(&in_project(&world, "app", "narrow")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "synced", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     world.server.forget_requests();
     for literal in [false, true] {
         for (name, manifest, want) in &cases {
-            world.write("app/case.json", manifest);
-            let revision = world.commit();
+            let revision = world.commit_file("app/case.json", manifest);
             let mut sync = json!({"revision": revision});
             if literal {
                 world.remove("app/case.json");
@@ -110,9 +104,7 @@ async fn a_kind_is_checked_once_its_scope_is_known() {
     let gadget =
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}});
     world.write("app/gadget.json", &super::annotated(gadget, &late));
-    let hang = ("simulate.wavegate.dev/outcome", "hang");
-    world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), hang]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/pre.json", &job("pre", &[(HOOK, "PreSync"), HANGS]));
     world.create_app(&in_project(&world, "app", "narrow")).await;
     world.sync("app", json!({"revision": revision})).await;
     world.until("app", "under way", |app| message(app).contains("waiting for completion")).await;
@@ -128,9 +120,7 @@ async fn a_kind_is_checked_once_its_scope_is_known() {
     });
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
     world.rest().await;
-    let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-    let jobs = world.api("batch/v1", "Job", "web");
-    jobs.patch_status("pre", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
+    world.complete_job("pre").await;
     let app = world.until("app", "refused", settled).await;
     assert_eq!(phase(&app), "Failed", "{app}");
     let want = "resource example.com:Gadget is not permitted in project narrow";
@@ -142,8 +132,7 @@ async fn a_kind_is_checked_once_its_scope_is_known() {
 async fn the_sources_of_an_operation_are_checked() {
     let world = World::start().await;
     narrow(&world).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&in_project(&world, "app", "narrow")).await;
     let other = tempfile::tempdir().unwrap();
     super::git(other.path(), &["init", "--quiet", "--initial-branch=main"]);
@@ -153,8 +142,7 @@ async fn the_sources_of_an_operation_are_checked() {
     super::git(other.path(), &["commit", "--quiet", "--message=change"]);
     let url = other.path().to_str().unwrap();
     let source = json!({"repoURL": url, "path": "app", "targetRevision": "main"});
-    world.sync("app", json!({"revision": "main", "source": source})).await;
-    let app = world.until("app", "refused", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": "main", "source": source})).await;
     // Argo CD's words, then the rule and what would permit it.
     let want = format!(
         "application repo {url} is not permitted in project 'narrow': no entry of spec.sourceRepos \
@@ -177,11 +165,9 @@ async fn a_negated_entry_permits_what_it_does_not_hit() {
         "namespaceResourceBlacklist": [{"group": "", "kind": "LimitRange"}],
     });
     world.create(PROJECT.0, PROJECT.1, &project).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&in_project(&world, "app", "negated")).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "synced", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
 
     let mut denied = in_project(&world, "denied", "negated");
@@ -198,11 +184,8 @@ async fn a_negated_entry_permits_what_it_does_not_hit() {
 
     world.write("limits/one.json", &json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": []}}).to_string());
     let revision = world.commit();
-    let mut limited = world.application("limited", "limits");
-    limited["spec"]["project"] = "negated".into();
-    world.create_app(&limited).await;
-    world.sync("limited", json!({"revision": revision})).await;
-    let app = world.until("limited", "refused", settled).await;
+    world.create_with("limited", "limits", json!({"spec": {"project": "negated"}})).await;
+    let app = world.sync_until_settled("limited", json!({"revision": revision})).await;
     let said = app["status"]["operationState"].to_string();
     let want = "resource :LimitRange is not permitted in project negated: \
                 spec.namespaceResourceBlacklist[0] (group '', kind LimitRange) denies it";
@@ -213,16 +196,14 @@ async fn a_negated_entry_permits_what_it_does_not_hit() {
 async fn a_namespace_is_created_and_labelled_only_if_the_project_permits_it() {
     let world = World::start().await;
     narrow(&world).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let metadata = json!({"labels": {"pod-security.kubernetes.io/enforce": "privileged"}});
     let options = json!({"revision": revision, "syncOptions": ["CreateNamespace=true"]});
     let allow = json!({"spec": {"clusterResourceWhitelist": [{"group": "", "kind": "Namespace"}]}});
-    let projects = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
     // One namespace that is created, and an existing one.
     for (permitted, ends) in [(false, "Failed"), (true, "Succeeded")] {
         if permitted {
-            projects.patch("narrow", &PatchParams::default(), &Patch::Merge(&allow)).await.unwrap();
+            world.patch_object((PROJECT.0, PROJECT.1), NAMESPACE, "narrow", allow.clone()).await;
             world.rest().await;
         }
         for namespace in ["fresh", "web"] {
@@ -233,11 +214,8 @@ async fn a_namespace_is_created_and_labelled_only_if_the_project_permits_it() {
             app["spec"]["syncPolicy"] = json!({"managedNamespaceMetadata": metadata});
             world.create_app(&app).await;
             world.sync(&name, options.clone()).await;
-            let app = world
-                .until(&name, "ended", |app| {
-                    settled(app) && (!permitted || phase(app) == "Succeeded")
-                })
-                .await;
+            let reached = |app: &Value| settled(app) && (!permitted || phase(app) == "Succeeded");
+            let app = world.until(&name, "ended", reached).await;
             assert_eq!(phase(&app), ends, "{name}: {app}");
             let found = world.get("v1", "Namespace", "", namespace).await;
             let label = &found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
@@ -256,15 +234,14 @@ async fn a_namespace_is_created_and_labelled_only_if_the_project_permits_it() {
 async fn a_project_is_deleted_when_no_application_refers_to_it() {
     let world = World::start().await;
     let mut project = world.get(PROJECT.0, PROJECT.1, NAMESPACE, "default").await;
-    let finalizers = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let finalizers = json!([CASCADE]);
     for (name, users) in [("unused", 0), ("used", 2)] {
         project["metadata"] =
             json!({"name": name, "namespace": NAMESPACE, "finalizers": finalizers});
         world.create(PROJECT.0, PROJECT.1, &project).await;
         for user in 0..users {
             let name = format!("{name}-{user}");
-            world.write(&format!("{name}/one.json"), &config_map(&name, "1", &[]));
-            world.commit();
+            world.commit_file(&format!("{name}/one.json"), &config_map(&name, "1", &[]));
             let mut app = in_project(&world, &name, "used");
             app["metadata"]["finalizers"] = finalizers.clone();
             world.create_app(&app).await;
@@ -272,13 +249,8 @@ async fn a_project_is_deleted_when_no_application_refers_to_it() {
     }
     let projects = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
     let gone = async |name: &str| {
-        let gone = async {
-            while projects.get_opt(name).await.unwrap().is_some() {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        let gone = tokio::time::timeout(super::LIMIT, gone).await;
-        assert!(gone.is_ok(), "SE-083: project {name} is still there");
+        let gone = async || projects.get_opt(name).await.unwrap().is_none();
+        until(&format!("SE-083: project {name} is gone"), gone).await;
     };
     for name in ["unused", "used"] {
         projects.delete(name, &DeleteParams::default()).await.unwrap();
@@ -289,7 +261,7 @@ async fn a_project_is_deleted_when_no_application_refers_to_it() {
     assert_eq!(reported.len(), 1, "{reported:?}");
 
     // One is deleted, the other moves to another project.
-    delete(&world, "used-0").await;
+    world.delete_app("used-0").await;
     world.until("used-0", "gone", Value::is_null).await;
     assert!(projects.get_opt("used").await.unwrap().is_some());
     world.patch("used-1", json!({"spec": {"project": "default"}})).await;

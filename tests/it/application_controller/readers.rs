@@ -18,11 +18,6 @@ pub(super) fn with_redis(redis: RedisSettings) -> ApplicationSettings {
     ApplicationSettings { redis, ..ApplicationSettings::default() }
 }
 
-pub(super) fn automated(mut app: Value) -> Value {
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    app
-}
-
 pub(super) fn nodes(tree: &Value) -> Vec<&Value> {
     tree["nodes"].as_array().into_iter().flatten().collect()
 }
@@ -82,12 +77,8 @@ async fn a_comparison_can_be_read_as_ca_001() {
             }]}}],
         },
     });
-    world.write("app/ingress.json", &ingress.to_string());
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    world.commit_file("app/ingress.json", &ingress.to_string());
+    let app = world.create_until_good(&automated(world.application("app", "app"))).await;
 
     let is_whole = |tree: &Value| info(node(tree, "Pod"), "Status Reason") == "Running";
     let tree = redis.until(TREE, "whole", is_whole).await;
@@ -134,8 +125,7 @@ async fn a_comparison_can_be_read_as_ca_001() {
     assert_eq!(message.get_payload_bytes(), b"");
 
     // The value is changed in Git only: neither state shows it.
-    world.write("app/key.json", &secret("second-value"));
-    world.commit();
+    world.commit_file("app/key.json", &secret("second-value"));
     world.patch("app", json!({"spec": {"syncPolicy": null}})).await;
     world.refresh("app").await;
     // The controller waits for Redis for a time only.
@@ -174,8 +164,7 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
         "p:app|managed-resources|app|1.8.3",
     ];
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "2", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "2", &[]));
     world.create_app(&world.application("app", "app")).await;
     let first = redis.until(tree, "there", |tree| tree["shardsCount"] == 2).await;
     let node = &first["nodes"][0];
@@ -193,8 +182,7 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     assert_eq!((&row["predictedLiveState"], &row["modified"]), (&row["targetState"], &json!(true)));
     assert_eq!(state(row, "targetState")["data"]["value"], "1");
 
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     world.remove("app/two.json");
     world.commit();
     world.refresh("app").await;
@@ -213,8 +201,7 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
 
     let mut connection = redis.client().get_connection().unwrap();
     let _: () = connection.set("repo|kept", "1").unwrap();
-    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    api.delete("app", &DeleteParams::default()).await.unwrap();
+    world.delete_app("app").await;
     for key in [tree, second, managed] {
         redis.until(key, "gone", Value::is_null).await;
     }
@@ -227,10 +214,8 @@ async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
     let Some(mut redis) = Redis::start(&[""; 0]) else { return };
     redis.stop();
     let world = World::with(with_redis(redis.settings())).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     world.refresh("app").await;
     redis.again();
     redis.until(TREE, "there", |tree| node(tree, "ConfigMap")["uid"].is_string()).await;
@@ -274,10 +259,8 @@ async fn clusters_can_be_read_as_ca_026() {
         (&json!("Unknown"), &json!(message))
     );
     assert_eq!((&unused["applicationsCount"], &unused["cacheInfo"]), (&json!(0), &json!({})));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     let is_used = |info: &Value| {
         info["connectionState"]["status"] == "Successful"
             && info["applicationsCount"] == 1
@@ -316,8 +299,7 @@ async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
     let every = Duration::from_millis(200);
     let settings = RedisSettings { cluster_info_every: every, ..redis.settings() };
     let world = World::with(with_redis(settings)).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.add_cluster("away", "https://127.0.0.1:1", &json!({})).await;
     // Its type is wrong, so that nothing connects to it.
     let wrong = json!({"disableCompression": "true"});
@@ -332,9 +314,7 @@ async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
     denied["spec"]["project"] = "denying".into();
     denied["spec"]["destination"] = json!({"name": "in-cluster", "namespace": "web"});
     world.create_app(&denied).await;
-    let mut absent = world.application("absent", "app");
-    absent["spec"]["project"] = "absent".into();
-    world.create_app(&absent).await;
+    world.create_with("absent", "app", json!({"spec": {"project": "absent"}})).await;
     for name in ["away", "wrong"] {
         let mut elsewhere = world.application(name, "app");
         elsewhere["spec"]["destination"] = json!({"name": name, "namespace": "web"});
@@ -354,8 +334,7 @@ async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
     let moved = json!({"spec": {"destination": {"server": "https://127.0.0.1:1"}}});
     world.patch("broken", moved).await;
     redis.until(&info("https://127.0.0.1:1"), "counted", counts(2)).await;
-    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    api.delete("denied", &DeleteParams::default()).await.unwrap();
+    world.delete_app("denied").await;
     redis.until(&own, "counted", counts(1)).await;
 }
 
@@ -390,12 +369,10 @@ async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
         }]},
     });
     world.write("app/pod.json", &pod.to_string());
-    world.write("other/map.json", &config_map("managed", "1", &[]));
-    world.commit();
+    world.commit_file("other/map.json", &config_map("managed", "1", &[]));
     world.create_app(&automated(world.application("other", "other"))).await;
-    world.create_app(&automated(world.application("app", "app"))).await;
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     world.until_good("other").await;
-    world.until_good("app").await;
     world.refresh("app").await;
 
     let is_whole = |tree: &Value| {
@@ -436,11 +413,8 @@ async fn an_application_elsewhere_has_its_namespace_in_the_key_as_ca_002() {
     let world = World::with(settings).await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "team-a"}})).await;
     world.patch_project(json!({"sourceNamespaces": ["team-a"]})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["metadata"]["namespace"] = "team-a".into();
-    world.create_app(&app).await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_with("app", "app", json!({"metadata": {"namespace": "team-a"}})).await;
     let keys = ["resources-tree", "managed-resources"];
     for key in keys.map(|key| format!("app|{key}|team-a_app|1.8.3.gz")) {
         redis.until(&key, "there", |value| !value.is_null()).await;
@@ -459,10 +433,8 @@ async fn only_a_trusted_redis_gets_values_as_ca_013() {
         let server = format!("127.0.0.1:{port}");
         let settings = RedisSettings { server, tls: Some(tls), ..RedisSettings::default() };
         let world = World::with(with_redis(settings)).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
-        world.create_app(&automated(world.application("app", "app"))).await;
-        world.until_good("app").await;
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
+        world.create_until_good(&automated(world.application("app", "app"))).await;
         if is_trusted {
             redis.until(TREE, "there", |tree| !tree.is_null()).await;
             continue;
@@ -492,10 +464,8 @@ async fn values_follow_the_master_as_ca_014() {
         ..RedisSettings::default()
     };
     let world = World::with(with_redis(settings)).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     first.until(MANAGED, "there", |rows| !rows.is_null()).await;
     // Also at the replica, which the Sentinel knows then.
     second.until(MANAGED, "there", |rows| !rows.is_null()).await;
@@ -517,8 +487,7 @@ async fn values_follow_the_master_as_ca_014() {
         assert!(began.elapsed() < LIMIT, "no failover");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    world.write("app/two.json", &config_map("two", "2", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "2", &[]));
     world.refresh("app").await;
     second.until(MANAGED, "changed", |rows| rows[1]["name"] == "two").await;
 }

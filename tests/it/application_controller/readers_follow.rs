@@ -2,7 +2,7 @@
 //! Redis (CA-211, CA-308, CA-313, CA-510).
 
 use super::limits::settings;
-use super::readers::{TREE, automated, node, nodes, with_redis};
+use super::readers::{TREE, node, nodes, with_redis};
 use super::*;
 use crate::redis_server::Redis;
 
@@ -25,10 +25,8 @@ async fn the_status_follows_what_is_below_and_beside_the_resources_as_ca_211() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
     let world = World::with(with_redis(redis.settings())).await;
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     world.refresh("app").await;
     let before = world.app("app").await;
     assert_eq!(summary(&before)["images"], Value::Null);
@@ -64,13 +62,12 @@ async fn the_status_follows_what_is_below_and_beside_the_resources_as_ca_211() {
         let all = tree["orphanedNodes"].as_array().into_iter().flatten();
         all.into_iter().any(|node| node["name"] == name)
     };
-    let maps = world.api("v1", "ConfigMap", "web");
     let warns = |app: &Value| condition(app, "OrphanedResourceWarning", "has 1 orphaned resources");
     let stray = json!({"metadata": {"name": "stray", "namespace": "web"}});
     world.create("v1", "ConfigMap", &stray).await;
     redis.until(TREE, "with the orphan", |tree| is_orphan("stray", tree)).await;
     world.until("app", "warned", warns).await;
-    maps.delete("stray", &DeleteParams::default()).await.unwrap();
+    world.delete_map("stray").await;
     redis.until(TREE, "without the orphan", |tree| !is_orphan("stray", tree)).await;
     world.until("app", "not warned any more", |app| !warns(app)).await;
     world.rest().await;
@@ -86,7 +83,6 @@ async fn inferred_parents_are_in_the_tree_as_ca_313() {
     {
         world.define_kind("operators.coreos.com", kind, plural).await;
     }
-    let hang = ("simulate.wavegate.dev/outcome", "hang");
     let claim = |name: &str| json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"]}});
     let set = json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
@@ -108,7 +104,7 @@ async fn inferred_parents_are_in_the_tree_as_ca_313() {
         "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"name": "group"},
     });
-    world.write("app/set.json", &annotated(set, &[hang]));
+    world.write("app/set.json", &annotated(set, &[HANGS]));
     for (name, object) in [("service", &service), ("account", &account), ("group", &group)] {
         world.write(&format!("app/{name}.json"), &object.to_string());
     }
@@ -183,10 +179,8 @@ async fn children_have_the_health_of_scripts_as_ca_308() {
     let world =
         World::with(ApplicationSettings { redis: redis.settings(), ..settings(&keys) }).await;
     define(&world, "example.com", "Backup", Value::Null).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     let map = world.get("v1", "ConfigMap", "web", "one").await;
     for name in ["own", "broken", "slow"] {
         let object = json!({
@@ -239,8 +233,7 @@ async fn the_health_of_a_child_follows_its_versions_as_ca_308() {
         "apiVersion": "example.com/v1", "kind": "Backup", "metadata": {"name": "root"},
         "spec": {"phase": "Suspended"},
     });
-    world.write("app/root.json", &root.to_string());
-    world.commit();
+    world.commit_file("app/root.json", &root.to_string());
     world.create_app(&automated(world.application("app", "app"))).await;
     let exists = |tree: &Value| node(tree, "Backup")["uid"].is_string();
     redis.until(TREE, "there", exists).await;
@@ -280,8 +273,7 @@ async fn a_secret_gets_the_version_of_its_cluster_as_ca_510() {
     let mut settings = ApplicationSettings::default();
     settings.redis.cluster_info_every = Duration::from_millis(200);
     let world = World::with(settings).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let secret = |name: &str, server: &str, auto: &str| {
         json!({
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": {
@@ -295,8 +287,7 @@ async fn a_secret_gets_the_version_of_its_cluster_as_ca_510() {
     world.create("v1", "Secret", &secret("own", own, "true")).await;
     world.create("v1", "Secret", &secret("away", "https://127.0.0.1:1", "true")).await;
     world.create("v1", "Secret", &secret("silent", "https://127.0.0.1:2", "false")).await;
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     let labelled = async |name: &str| {
         world.get("v1", "Secret", NAMESPACE, name).await["metadata"]["labels"][LABEL].clone()
     };

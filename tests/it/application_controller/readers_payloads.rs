@@ -3,7 +3,7 @@
 use redis::Commands;
 use wavegate_application::argocd_cache::RedisSettings;
 
-use super::readers::{MANAGED, TREE, automated, info, node, nodes, state, with_redis};
+use super::readers::{MANAGED, TREE, info, node, nodes, state, with_redis};
 use super::*;
 use crate::redis_server::Redis;
 
@@ -32,11 +32,6 @@ impl World {
         };
         Self::with_workloads(settings, options).await
     }
-
-    async fn patch_object(&self, (version, kind): (&str, &str), name: &str, patch: Value) {
-        let api = self.api(version, kind, "web");
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    }
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -61,8 +56,7 @@ async fn a_pod_in_trouble_is_shown_as_kubectl_shows_it_as_ca_016() {
             ],
         },
     });
-    world.write("app/pod.json", &pod.to_string());
-    world.commit();
+    world.commit_file("app/pod.json", &pod.to_string());
     world.create_app(&automated(world.application("app", "app"))).await;
     redis.until(TREE, "there", |tree| node(tree, "Pod")["uid"].is_string()).await;
 
@@ -192,14 +186,13 @@ async fn networks_are_read_by_kind_as_ca_334() {
         {"hostname": "lb.example.com", "ip": "192.0.2.1"}, {"ip": "192.0.2.2"},
     ]}}});
     for name in ["balanced", "plain"] {
-        let services = world.api("v1", "Service", "web");
-        let patch = Patch::Merge(balancer.clone());
-        services.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        world.patch_status_of(("v1", "Service"), "web", name, balancer.clone()).await;
     }
     let addresses = json!({"status": {"addresses": [
         {"type": "IPAddress", "value": "192.0.2.3"}, {"type": "Hostname", "value": "gw.example.com"},
     ]}});
-    world.patch_object(("gateway.networking.k8s.io/v1", "Gateway"), "g", addresses).await;
+    let gateway = ("gateway.networking.k8s.io/v1", "Gateway");
+    world.patch_object(gateway, "web", "g", addresses).await;
     let is_reached = |tree: &Value| {
         reached(tree, "balanced")[0]["hostname"].is_string() && reached(tree, "g").is_array()
     };
@@ -253,11 +246,9 @@ async fn children_are_in_the_tree_in_order_as_ca_310() {
     let url = "https://argocd.example.com";
     child["metadata"]["annotations"] = json!({"argocd.argoproj.io/managed-by-url": url});
     world.write("app/child.json", &child.to_string());
-    world.write("app/web.json", &deployment("web", &[]));
-    world.commit();
-    let mut skipped = world.application("skipped", "child");
-    skipped["metadata"]["annotations"] = json!({"argocd.argoproj.io/skip-reconcile": "true"});
-    world.create_app(&skipped).await;
+    world.commit_file("app/web.json", &deployment("web", &[]));
+    let more = json!({"metadata": {"annotations": {"argocd.argoproj.io/skip-reconcile": "true"}}});
+    world.create_with("skipped", "child", more).await;
     world.create_app(&automated(world.application("app", "app"))).await;
     let is_whole = |tree: &Value| {
         info(node(tree, "Pod"), "Status Reason") == "Running" && nodes(tree).len() == 4
@@ -284,8 +275,7 @@ async fn states_of_resources_can_be_read_as_ca_340() {
     let world = World::with(with_redis(redis.settings())).await;
     world.write("app/a.json", &config_map("a", "1", &[]));
     world.write("app/b.json", &config_map("b", "1", &[]));
-    world.write("app/hook.json", &config_map("hook", "1", &[(HOOK, "PostSync")]));
-    world.commit();
+    world.commit_file("app/hook.json", &config_map("hook", "1", &[(HOOK, "PostSync")]));
     let mut app = world.application("app", "app");
     app["spec"]["ignoreDifferences"] =
         json!([{"kind": "ConfigMap", "name": "a", "jsonPointers": ["/data/value"]}]);
@@ -293,11 +283,9 @@ async fn states_of_resources_can_be_read_as_ca_340() {
     // The hook does not exist yet, and has no row (CA-349).
     let rows = redis.until(MANAGED, "there", |rows| rows.is_array()).await;
     assert_eq!(names(&rows), ["a", "b"], "CA-340");
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
     for name in ["a", "b"] {
-        let drift = json!({"data": {"value": "drifted"}});
-        world.patch_object(("v1", "ConfigMap"), name, drift).await;
+        world.patch_map(name, json!({"data": {"value": "drifted"}})).await;
     }
     let of = |rows: &Value, name: &str| {
         let all = rows.as_array().into_iter().flatten();
@@ -348,10 +336,8 @@ async fn states_of_resources_can_be_read_as_ca_340() {
 async fn the_keys_are_there_before_a_request_is_gone_as_ca_403() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
     let world = World::with(with_redis(redis.settings())).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     let annotation = |name: &str| format!("argocd.argoproj.io/{name}");
     let request = ["refresh", "refresh-timestamp"].map(annotation);
     let time = "2026-01-02T03:04:05Z";
@@ -388,10 +374,8 @@ async fn equal_values_are_announced_and_not_written_again_as_ca_214() {
     let settings =
         RedisSettings { cluster_info_every: Duration::from_secs(3600), ..redis.settings() };
     let world = World::with(with_redis(settings)).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    world.create_app(&automated(world.application("app", "app"))).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     redis.until(MANAGED, "there", |rows| !rows.is_null()).await;
     world.rest().await;
     let set = redis.calls("set");

@@ -10,10 +10,6 @@ pub(super) fn conditions<'a>(app: &'a Value, type_: &str) -> Vec<&'a str> {
     all.filter_map(|one| one["message"].as_str()).collect()
 }
 
-pub(super) fn says(app: &Value, type_: &str, text: &str) -> bool {
-    conditions(app, type_).iter().any(|message| message.contains(text))
-}
-
 impl World {
     pub(super) async fn patch_project(&self, spec: Value) {
         let api = self.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
@@ -36,27 +32,22 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     }
     let world = World::start().await;
     world.write("old/old.json", &config_map("old", "1", &[]));
-    world.write("new/new.json", &config_map("new", "1", &[]));
-    world.commit();
+    world.commit_file("new/new.json", &config_map("new", "1", &[]));
     let mut old = world.application("old", "old");
-    old["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    old["metadata"]["finalizers"] = json!([CASCADE]);
     old["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&old).await;
-    world.until_good("old").await;
+    world.create_until_good(&old).await;
 
     world.patch_project(json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]})).await;
-    let mut new = world.application("new", "new");
-    new["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&new).await;
+    world.create_app(&automated(world.application("new", "new"))).await;
     let text = "in Git is not signed, but a signature is required (spec.signatureKeys)";
     for name in ["old", "new"] {
-        let app = world.until(name, "refused", |app| says(app, "ComparisonError", text)).await;
+        let app = world.until(name, "refused", |app| condition(app, "ComparisonError", text)).await;
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{app}");
     }
     world.sync("new", json!({})).await;
     let app = world.until("new", "failed", |app| phase(app) == "Error").await;
-    let message = app["status"]["operationState"]["message"].as_str().unwrap();
-    assert!(message.contains(text), "{message}");
+    assert!(message(&app).contains(text), "{app}");
     world.sync("new", json!({"manifests": [config_map("new", "2", &[])]})).await;
     let local = "local manifests cannot be synced while spec.signatureKeys demands";
     let is_refused = |app: &Value| {
@@ -79,18 +70,16 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     for (policies, text) in cases {
         let integrity = json!({"git": {"policies": policies}});
         world.patch_project(json!({"signatureKeys": null, "sourceIntegrity": integrity})).await;
-        world.until("new", "refused", |app| says(app, "ComparisonError", text)).await;
+        world.until("new", "refused", |app| condition(app, "ComparisonError", text)).await;
     }
     assert!(!world.has_map("new").await);
 
-    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    apps.delete("old", &DeleteParams::default()).await.unwrap();
+    world.delete_app("old").await;
     world.until("old", "gone", Value::is_null).await;
     assert!(!world.has_map("old").await, "a deletion deploys nothing");
 
     world.patch_project(json!({"sourceIntegrity": null})).await;
-    world.sync("new", json!({})).await;
-    world.until_good("new").await;
+    world.sync_until_good("new", json!({})).await;
     assert!(world.has_map("new").await);
 }
 
@@ -123,8 +112,7 @@ async fn settings_without_effect_are_reported_where_they_concern() {
     let label = "argocd.argoproj.io/managed-by";
     let labelled = json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "labelled", "labels": {label: "argocd"}}});
-    world.write("reported/namespace.json", &labelled.to_string());
-    world.commit();
+    world.commit_file("reported/namespace.json", &labelled.to_string());
     let mut reported = world.application("reported", "reported");
     reported["metadata"]["annotations"] = json!({
         "argocd.argoproj.io/manifest-generate-paths": ".",
@@ -150,7 +138,7 @@ async fn settings_without_effect_are_reported_where_they_concern() {
         "ConfigMap web/four: annotation argocd.argoproj.io/compare-options: ServerSideDiff=true",
         "Namespace labelled: label argocd.argoproj.io/managed-by grants nothing here",
     ] {
-        assert!(says(&reported, "SyncWarning", text), "{text}: {reported}");
+        assert!(condition(&reported, "SyncWarning", text), "{text}: {reported}");
     }
 
     world.rest().await;
@@ -174,12 +162,10 @@ async fn source_types_that_are_switched_off_are_directories_as_se_091() {
     world.write("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n");
     world.write("chart/one.json", &config_map("one", "1", &[]));
     world.write("custom/kustomization.yaml", "resources: [two.json]\n");
-    world.write("custom/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("custom/two.json", &config_map("two", "1", &[]));
     for name in ["chart", "custom"] {
         world.create_app(&world.application(name, name)).await;
-        world.sync(name, json!({})).await;
-        let app = world.until_good(name).await;
+        let app = world.sync_until_good(name, json!({})).await;
         assert_eq!(app["status"]["sourceType"], "Directory", "{app}");
     }
 }
@@ -190,13 +176,11 @@ async fn source_types_that_are_switched_off_are_directories_as_se_091() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_that_the_definition_drops_is_refused_as_se_072() {
     use crate::support::Definitions;
-    use crate::support::world::install_definitions;
+    use crate::support::cluster::install_definitions;
     let world = World::start().await;
     let client = world.server.client_as("test");
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let app = automated(world.application("app", "app"));
     let whole = {
         let api = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
         serde_json::to_value(api.get("default").await.unwrap()).unwrap()["spec"].take()
@@ -228,8 +212,8 @@ async fn a_guard_that_the_definition_drops_is_refused_as_se_072() {
         }
         let text = format!("spec.{list}[0].name of AppProject default");
         let refused =
-            world.until("app", "refused", |app| says(app, "ComparisonError", &text)).await;
-        assert!(says(&refused, "ComparisonError", "other-*"), "{refused}");
+            world.until("app", "refused", |app| condition(app, "ComparisonError", &text)).await;
+        assert!(condition(&refused, "ComparisonError", "other-*"), "{refused}");
         world.sync("app", json!({})).await;
         world
             .until("app", "failed", |app| {
@@ -247,11 +231,10 @@ async fn a_guard_that_the_definition_drops_is_refused_as_se_072() {
     // With a definition that has the field, the guard works.
     apply(&json!({"namespaceResourceBlacklist": [entry.clone()]})).await;
     let text = "spec.namespaceResourceBlacklist[0].name";
-    world.until("app", "refused", |app| says(app, "ComparisonError", text)).await;
+    world.until("app", "refused", |app| condition(app, "ComparisonError", text)).await;
     install_definitions(&client, Definitions::Ours).await;
     apply(&json!({"namespaceResourceBlacklist": [entry]})).await;
-    world.until("app", "permitted", |app| !says(app, "ComparisonError", "AppProject")).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.until("app", "permitted", |app| !condition(app, "ComparisonError", "AppProject")).await;
+    world.sync_until_good("app", json!({})).await;
     assert!(world.has_map("one").await);
 }

@@ -96,8 +96,7 @@ async fn a_registry_without_a_scheme_is_trusted_by_its_host() {
     for name in ["source", "dependency"] {
         world.refresh(name).await;
         world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
-        world.sync(name, json!({})).await;
-        world.until_good(name).await;
+        world.sync_until_good(name, json!({})).await;
         assert_eq!(world.data(&format!("web-{name}")).await["version"], "1.0.0");
     }
 }
@@ -123,13 +122,7 @@ async fn a_dependency_of_a_registry_matches_its_secret_and_project() {
             ("denied", vec!["*".to_owned(), format!("!{server}/*")]),
             ("unlisted", vec![own.clone(), format!("{server}/other")]),
         ] {
-            let project = json!({
-                "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": {
-                    "sourceRepos": repos, "destinations": [{"server": "*", "namespace": "*"}],
-                },
-            });
-            world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+            world.project(name, json!({"sourceRepos": repos})).await;
         }
         let repository = format!("oci://{server}/team");
         parent(&world, &json!([{"name": "redis", "version": "1.x", "repository": repository}]));
@@ -141,8 +134,7 @@ async fn a_dependency_of_a_registry_matches_its_secret_and_project() {
         for name in ["plain", "scheme"] {
             world.deploy_app(&app(name)).await;
             assert_eq!(world.data(&format!("redis-{name}")).await["version"], "1.1.0");
-            let maps = world.api("v1", "ConfigMap", "web");
-            maps.delete("parent", &DeleteParams::default()).await.unwrap();
+            world.delete_map("parent").await;
         }
         for name in ["denied", "unlisted"] {
             let message = world.refusal_of(&app(name)).await;

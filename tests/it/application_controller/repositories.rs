@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{LIMIT, World, condition, config_map};
+use super::*;
 
 /// A server that accepts connections and never responds; its address.
 async fn silent(taken: &Arc<AtomicUsize>) -> String {
@@ -27,8 +26,7 @@ async fn silent(taken: &Arc<AtomicUsize>) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forty_unavailable_repositories_delay_no_other_application() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let taken = Arc::new(AtomicUsize::new(0));
     let shared = silent(&taken).await;
     for index in 0..40 {
@@ -39,18 +37,10 @@ async fn forty_unavailable_repositories_delay_no_other_application() {
         app["spec"]["syncPolicy"] = json!({"automated": {}});
         world.create_app(&app).await;
     }
-    let busy = async {
-        while taken.load(Ordering::Relaxed) < 12 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, busy).await.is_ok(), "they are asked at the same time");
+    until("they are asked at the same time", async || taken.load(Ordering::Relaxed) >= 12).await;
 
     let began = Instant::now();
-    let mut app = world.application("healthy", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("healthy").await;
+    world.create_until_good(&automated(world.application("healthy", "app"))).await;
     let took = began.elapsed();
     // Git waits for 20 s.
     assert!(took < Duration::from_secs(19), "behind those that do not answer: {took:?}");
@@ -65,14 +55,8 @@ async fn forty_unavailable_repositories_delay_no_other_application() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denied_repository_is_denied_in_every_spelling_as_070() {
     let world = World::start().await;
-    let project = json!({
-        "metadata": {"name": "closed", "namespace": super::NAMESPACE},
-        "spec": {
-            "sourceRepos": ["*", "!https://git.invalid/team/secret", "!git@git.invalid:team/*"],
-            "destinations": [{"server": "*", "namespace": "*"}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let rules = json!({"sourceRepos": ["*", "!https://git.invalid/team/secret", "!git@git.invalid:team/*"]});
+    world.project("closed", rules).await;
     let spellings = [
         "https://git.invalid/team/secret",
         "https://git.invalid:0443/team/secret",
@@ -132,11 +116,9 @@ async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
         },
     });
     world.write("app/db.json", &set.to_string());
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
 
     let metadata = |name: &str| json!({"name": name, "namespace": "web", "labels": labels});
     let claim = json!({
@@ -156,13 +138,8 @@ async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
     let pruned = async |world: &World, api: &str, kind: &str, name: &str, when: &str| {
         world.refresh("app").await;
         world.sync("app", json!({"prune": true})).await;
-        let wait = async {
-            while !world.get(api, kind, "web", name).await.is_null() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let gone = tokio::time::timeout(LIMIT, wait).await;
-        gone.unwrap_or_else(|_| panic!("{when}: {kind} {name} is not pruned"));
+        let gone = async || world.get(api, kind, "web", name).await.is_null();
+        until(&format!("{when}: {kind} {name} is pruned"), gone).await;
         world.until_good("app").await;
         for (api, kind, name) in [
             ("v1", "PersistentVolumeClaim", "data-db-0"),

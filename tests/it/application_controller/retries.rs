@@ -15,22 +15,17 @@ async fn a_retry_with_refresh_uses_the_newest_commit() {
     // SE-024
     let world = World::start().await;
     world.write("app/hook.json", &hook("fail"));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({
         "automated": {},
         "retry": {"limit": 60, "refresh": true, "backoff": {"duration": "1s", "factor": 1}},
     });
     world.create_app(&app).await;
-    let tried = world
-        .until("app", "tried again", |app| {
-            app["status"]["operationState"]["retryCount"].as_i64() >= Some(1)
-        })
-        .await;
+    let reached = |app: &Value| app["status"]["operationState"]["retryCount"].as_i64() >= Some(1);
+    let tried = world.until("app", "tried again", reached).await;
     let started = &tried["status"]["operationState"]["startedAt"];
-    world.write("app/hook.json", &hook("succeed"));
-    let second = world.commit();
+    let second = world.commit_file("app/hook.json", &hook("succeed"));
     let app = world
         .until("app", "synced by a retry", |app| {
             app["status"]["operationState"]["phase"] == "Succeeded" && settled(app)

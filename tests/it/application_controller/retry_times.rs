@@ -19,8 +19,7 @@ async fn attempts_wait_as_announced_se_391_se_392_se_396_se_581() {
     let world = World::start().await;
     let kind =
         json!({"apiVersion": "none.example.com/v1", "kind": "None", "metadata": {"name": "n"}});
-    world.write("app/none.json", &kind.to_string());
-    world.commit();
+    world.commit_file("app/none.json", &kind.to_string());
     let started = std::time::Instant::now();
     // SE-021: a bare number is seconds. SE-022: a factor of 1 does not grow.
     failing(&world, "twice", json!({"limit": 2, "backoff": {"duration": "1", "factor": 1}})).await;
@@ -37,6 +36,7 @@ async fn attempts_wait_as_announced_se_391_se_392_se_396_se_581() {
     assert!(message(&app).starts_with(text), "SE-207: {}", message(&app));
     assert!(message(&app).ends_with(" (retried 2 times)."), "SE-391: {}", message(&app));
     assert_eq!(app["status"]["operationState"]["retryCount"], 2, "SE-396");
+    assert!(app["status"]["history"].is_null());
     for name in ["never", "zero"] {
         let app = world.until(name, "over", |app| phase(app) == "Failed").await;
         assert!(!message(&app).contains("retried"), "SE-020 {name}: {}", message(&app));
@@ -45,7 +45,7 @@ async fn attempts_wait_as_announced_se_391_se_392_se_396_se_581() {
     let many = |app: &Value| app["status"]["operationState"]["retryCount"].as_i64() >= Some(3);
     let app = world.until("always", "tried often", many).await;
     assert_eq!(phase(&app), "Running", "SE-020");
-    world.patch("always", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("always").await;
     let ended = |app: &Value| phase(app) == "Failed" && app["operation"].is_null();
     let app = world.until("always", "terminated", ended).await;
     assert!(message(&app).contains("terminated"), "{}", message(&app));
@@ -57,8 +57,7 @@ async fn the_next_attempt_is_announced_se_390_se_392() {
     let world = World::start().await;
     let kind =
         json!({"apiVersion": "none.example.com/v1", "kind": "None", "metadata": {"name": "n"}});
-    world.write("app/none.json", &kind.to_string());
-    world.commit();
+    world.commit_file("app/none.json", &kind.to_string());
     failing(&world, "app", json!({"limit": 5, "backoff": {"duration": "1h", "factor": 2}})).await;
     let waits = |app: &Value| app["status"]["operationState"]["retryCount"] == 1;
     let app = world.until("app", "waiting", waits).await;

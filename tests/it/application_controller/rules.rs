@@ -25,12 +25,10 @@ fn with_rule(mut application: Value, expression: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_jq_expressions_are_supported_se_173() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let rule = r#"if .metadata.name | IN("one", "two") then .data.nope // .data | (.[keys[] | select(ascii_downcase | startswith("val"))]) else empty end"#;
     world.create_app(&with_rule(world.application("app", "app"), rule)).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
     drift(&world, "one").await;
     world.refresh("app").await;
     let app = world.app("app").await;
@@ -48,11 +46,9 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     };
     let world = World::with(settings).await;
     world.write("app/one.json", &large_map("one", "1"));
-    world.write("other/two.json", &large_map("two", "1"));
-    let revision = world.commit();
-    let mut automated = world.application("app", "app");
-    automated["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
-    world.create_app(&automated).await;
+    let revision = world.commit_file("other/two.json", &large_map("two", "1"));
+    let more = json!({"spec": {"syncPolicy": {"automated": {"selfHeal": true}}}});
+    world.create_with("app", "app", more).await;
     world.create_app(&world.application("other", "other")).await;
     world.until_good("app").await;
 
@@ -67,25 +63,21 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
             && condition(app, "ComparisonError", "on ConfigMap/one")
     };
     world.until("app", "reported the rule and the limit", reported).await;
-    world.sync("other", json!({"revision": revision})).await;
-    world.until_good("other").await;
+    world.sync_until_good("other", json!({"revision": revision})).await;
     let map = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(map["data"]["value"], "changed", "the rule may have been about this very field");
 
     world.sync("app", json!({"revision": revision})).await;
     let app = world.until("app", "refused", |app| phase(app) == "Error").await;
-    let message = app["status"]["operationState"]["message"].as_str().unwrap();
-    assert!(message.contains("limit exceeded"), "{message}");
+    assert!(message(&app).contains("limit exceeded"), "{app}");
     world.patch("app", json!({"spec": {"ignoreDifferences": null}})).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_selects_no_path_is_skipped_and_the_others_hold_se_173() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut application = world.application("app", "app");
     // A value, a path that this object does not have, and the whole language.
     let rules = [
@@ -97,8 +89,7 @@ async fn a_rule_that_selects_no_path_is_skipped_and_the_others_hold_se_173() {
     application["spec"]["ignoreDifferences"] =
         json!([{"kind": "ConfigMap", "jqPathExpressions": rules}]);
     world.create_app(&application).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
     drift(&world, "one").await;
     world.refresh("app").await;
     let app = world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
@@ -113,8 +104,7 @@ async fn a_rule_that_selects_no_path_is_skipped_and_the_others_hold_se_173() {
     world.until("app", "in sync by the second rule", |app| is(app, "Synced", "Healthy")).await;
     // SE-331: the live value stays in a sync, too.
     let options = ["RespectIgnoreDifferences=true"];
-    world.sync("app", json!({"revision": revision, "syncOptions": options})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": revision, "syncOptions": options})).await;
     let map = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(map["data"]["value"], "changed");
 
@@ -133,8 +123,7 @@ async fn the_time_of_an_expression_is_a_setting_se_572() {
         ..ApplicationSettings::default()
     };
     let world = World::with(settings).await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&with_rule(world.application("app", "app"), "def f: f; f")).await;
     world.create_app(&world.application("other", "app")).await;
     world.sync("other", json!({"revision": revision})).await;

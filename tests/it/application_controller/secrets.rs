@@ -44,8 +44,7 @@ async fn a_token_with_a_trailing_newline_is_used_and_an_invalid_one_is_reported(
     let broken = json!({"bearerToken": "broken\ntoken"});
     world.add_cluster("broken", "https://127.0.0.1:1", &broken).await;
     world.add_cluster("nowhere", "no-url", &json!({"bearerToken": "t"})).await;
-    world.write("far/a.yaml", &config_map("a", "1", &[]));
-    world.commit();
+    world.commit_file("far/a.yaml", &config_map("a", "1", &[]));
     for (name, server) in
         [("far", address.as_str()), ("broken", "https://127.0.0.1:1"), ("nowhere", "no-url")]
     {

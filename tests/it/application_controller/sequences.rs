@@ -3,11 +3,6 @@
 use super::limits::settings;
 use super::*;
 
-const OUTCOME: &str = "simulate.wavegate.dev/outcome";
-const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
-const HANGS: (&str, &str) = (OUTCOME, "hang");
-const FAILS: (&str, &str) = (OUTCOME, "fail");
-
 /// An Application of this folder, whose sync has ended.
 async fn synced(world: &World, name: &str) -> Value {
     world.create_app(&world.application(name, name)).await;
@@ -30,8 +25,7 @@ async fn hooks_and_resources_wait_for_each_other_se_192_se_257_to_se_261() {
     world.write("app/job.json", &job("job", &[(HOOK, "Sync"), slow]));
     world.write("app/web.json", &deployment("web", &[slow]));
     world.write("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
-    world.write("one/web.json", &deployment("one", &[HANGS]));
-    world.commit();
+    world.commit_file("one/web.json", &deployment("one", &[HANGS]));
     let app = synced(&world, "app").await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     assert_eq!(message(&app), "successfully synced (no more tasks)");
@@ -69,8 +63,7 @@ async fn each_wave_waits_for_the_one_before_se_243_se_262() {
     let late = ("simulate.wavegate.dev/delay", "10s");
     world.write("app/a.json", &deployment("a", &[(WAVE, "-1"), FAILS, late]));
     world.write("app/b.json", &config_map("b", "1", &[(WAVE, "-1")]));
-    world.write("app/c.json", &config_map("c", "1", &[]));
-    world.commit();
+    world.commit_file("app/c.json", &config_map("c", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     let waits = |app: &Value| message(app).contains("waiting for healthy state of ");
@@ -89,8 +82,7 @@ async fn each_wave_waits_for_the_one_before_se_243_se_262() {
 
     // Mended: everything is applied again, also what is in sync.
     let mended = deployment("a", &[(WAVE, "-1")]).replace("app:1", "app:2");
-    world.write("app/a.json", &mended);
-    world.commit();
+    world.commit_file("app/a.json", &mended);
     world.sync("app", json!({})).await;
     let app = world.until("app", "synced", |app| phase(app) == "Succeeded").await;
     assert_eq!(result(&app, "b")["message"], "configmap/b unchanged", "SE-243, SE-341");
@@ -110,8 +102,7 @@ async fn a_failed_hook_runs_the_hooks_for_failures_se_272_to_se_274_se_293() {
     world.write("app/one.json", &config_map("one", "1", &[]));
     let two = [(HOOK, "SyncFail"), (WAVE, "2")];
     world.write("app/first.json", &job("first", &[(HOOK, "SyncFail"), (WAVE, "1")]));
-    world.write("app/second.json", &config_map("second", "1", &two));
-    world.commit();
+    world.commit_file("app/second.json", &config_map("second", "1", &two));
     let app = synced(&world, "app").await;
     assert_eq!(phase(&app), "Failed", "SE-273");
     let text = "one or more synchronization tasks completed unsuccessfully";
@@ -146,8 +137,7 @@ async fn hooks_run_for_invalid_tasks_where_it_is_configured_se_589_se_590() {
         // A hook that is complete at once, and a resource that never is.
         world.write("plain/hook.json", &config_map("hook", "1", &[(HOOK, "Sync")]));
         world.write("plain/web.json", &deployment("web", &[HANGS]));
-        world.write("plain/alarm.json", &config_map("third", "1", &[(HOOK, "SyncFail")]));
-        world.commit();
+        world.commit_file("plain/alarm.json", &config_map("third", "1", &[(HOOK, "SyncFail")]));
         let app = synced(&world, "app").await;
         assert_eq!(phase(&app), "Failed", "SE-207");
         let text = "one or more synchronization tasks are not valid";
@@ -176,8 +166,7 @@ async fn a_termination_ends_the_pause_between_waves_se_265_se_286() {
     world.settings.wave_delay = Duration::from_secs(3600);
     world.run();
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "1", &[(WAVE, "1")]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "1", &[(WAVE, "1")]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     let applied = |app: &Value| result(app, "one")["status"] == "Synced";
@@ -185,10 +174,9 @@ async fn a_termination_ends_the_pause_between_waves_se_265_se_286() {
     world.rest().await;
     assert!(!exists(&world, "ConfigMap", "two").await, "SE-265");
     // SE-580: the pause holds up no other Application.
-    world.write("other/three.json", &config_map("three", "1", &[]));
-    world.commit();
+    world.commit_file("other/three.json", &config_map("three", "1", &[]));
     synced(&world, "other").await;
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("app").await;
     let app = world.until("app", "terminated", |app| phase(app) == "Failed").await;
     assert_eq!(message(&app), "Operation terminated", "CA-504, SE-285");
     assert!(exists(&world, "ConfigMap", "one").await, "SE-286");
@@ -201,8 +189,7 @@ async fn deletions_are_idempotent_se_293_se_362() {
     let world = World::start().await;
     world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync"), (POLICY, "HookSucceeded")]));
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "1", &[]));
     // The deletions succeed, and their answers are lost: they are sent again.
     let deletes = |record: &RequestRecord| record.client == CONTROLLER && record.verb == "delete";
     world.server.inject(Fault::new(Effect::DropAfterApplying, deletes).times(2));
@@ -212,7 +199,6 @@ async fn deletions_are_idempotent_se_293_se_362() {
     world.until_good("app").await;
     world.remove("app/two.json");
     world.commit();
-    world.sync("app", json!({"prune": true})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"prune": true})).await;
     assert!(!exists(&world, "ConfigMap", "two").await, "SE-362");
 }

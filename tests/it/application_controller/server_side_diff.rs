@@ -9,11 +9,6 @@ use super::*;
 
 const OPTIONS: &str = "argocd.argoproj.io/compare-options";
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 impl World {
     /// The objects that the controller has asked the server about.
     fn asked(&self) -> Vec<String> {
@@ -26,16 +21,9 @@ impl World {
     /// An Application `app` with these options of comparisons, synced once.
     async fn predicted_app(&self, options: &str) {
         let revision = self.commit();
-        let mut app = self.application("app", "app");
-        app["metadata"]["annotations"] = json!({ OPTIONS: options });
-        self.create_app(&app).await;
-        self.sync("app", json!({"revision": revision})).await;
-        self.until_good("app").await;
-    }
-
-    async fn change(&self, name: &str, patch: Value) {
-        let maps = self.api("v1", "ConfigMap", "web");
-        maps.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let more = json!({"metadata": {"annotations": {OPTIONS: options}}});
+        self.create_with("app", "app", more).await;
+        self.sync_until_good("app", json!({"revision": revision})).await;
     }
 }
 
@@ -60,7 +48,7 @@ async fn the_server_predicts_existing_objects_once_per_version_se_158_se_159() {
         assert!(before.iter().any(|asked| asked == name), "{before:?}");
     }
     // A change of one asks about this one only.
-    world.change("one", json!({"data": {"value": "drift"}})).await;
+    world.patch_map("one", json!({"data": {"value": "drift"}})).await;
     let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
     assert_eq!(row(&app, "one")["status"], "OutOfSync");
     assert_eq!(row(&app, "two")["status"], "Synced");
@@ -72,8 +60,7 @@ async fn the_server_predicts_existing_objects_once_per_version_se_158_se_159() {
     let again = world.asked().split_off(before.len() + 1);
     assert_eq!(BTreeSet::from_iter(again), BTreeSet::from(["one".to_owned(), "two".to_owned()]));
     // A new object is missing, which needs no request.
-    world.write("app/three.json", &config_map("three", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/three.json", &config_map("three", "1", &[]));
     world.refresh("app").await;
     let app = world.until("app", "compared", |app| has(app, &revision)).await;
     assert_eq!(row(&app, "three")["status"], "OutOfSync");
@@ -119,9 +106,8 @@ async fn removed_fields_differ_and_ignored_ones_do_not_se_158() {
         };
         world.write("app/one.json", &two(true));
         world.predicted_app("ServerSideDiff=true").await;
-        world.change("one", json!({"data": {"foreign": "3"}})).await;
-        world.write("app/one.json", &two(false));
-        let revision = world.commit();
+        world.patch_map("one", json!({"data": {"foreign": "3"}})).await;
+        let revision = world.commit_file("app/one.json", &two(false));
         world.refresh("app").await;
         let app = world.until("app", "compared", |app| has(app, &revision)).await;
         assert_eq!(row(&app, "one")["status"], "OutOfSync", "{by_server}: {}", app["status"]);
@@ -129,8 +115,7 @@ async fn removed_fields_differ_and_ignored_ones_do_not_se_158() {
         world.patch("app", json!({"spec": {"ignoreDifferences": rule}})).await;
         world.until("app", "ignored", |app| is(app, "Synced", "Healthy")).await;
         world.patch("app", json!({"spec": {"ignoreDifferences": null}})).await;
-        world.sync("app", json!({"revision": revision})).await;
-        world.until_good("app").await;
+        world.sync_until_good("app", json!({"revision": revision})).await;
         let map = world.get("v1", "ConfigMap", "web", "one").await;
         assert_eq!(map["data"], json!({"value": "1", "foreign": "3"}), "{by_server}");
     }
@@ -210,8 +195,7 @@ async fn apply_out_of_sync_only_goes_by_the_prediction_se_158_se_177() {
         world.get("v1", "ConfigMap", "web", "two").await["metadata"]["resourceVersion"].clone()
     };
     let before = version().await;
-    world.write("app/one.json", &config_map("one", "2", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "2", &[]));
     let options = json!(["ApplyOutOfSyncOnly=true", "ServerSideApply=true"]);
     world.sync("app", json!({"revision": revision, "syncOptions": options})).await;
     world.until("app", "synced", |app| has(app, &revision) && is(app, "Synced", "Healthy")).await;
@@ -231,11 +215,9 @@ async fn secrets_are_predicted_without_their_values_se_158() {
     });
     world.write("app/one.json", &secret.to_string());
     world.predicted_app("ServerSideDiff=true").await;
-    let secrets = world.api("v1", "Secret", "web");
-    let other = Patch::Merge(json!({"stringData": {"token": "by-hand"}}));
-    secrets.patch("token", &PatchParams::default(), &other).await.unwrap();
+    let other = json!({"stringData": {"token": "by-hand"}});
+    world.patch_object(("v1", "Secret"), "web", "token", other).await;
     let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
     assert!(!app["status"].to_string().contains("by-hand"));
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({})).await;
 }

@@ -4,7 +4,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::refusals::says;
 use super::*;
 
 /// Whether `gpg` is installed; says so when it is not.
@@ -130,7 +129,7 @@ fn ring(signers: &Signers, keys: &[&str]) -> Value {
 async fn refused(world: &World, text: &str) {
     let is_refused = |app: &Value| {
         let status = &app["status"]["sync"]["status"];
-        says(app, "ComparisonError", text) && status == "Unknown"
+        condition(app, "ComparisonError", text) && status == "Unknown"
     };
     world.until("app", text, is_refused).await;
 }
@@ -157,11 +156,8 @@ async fn only_commits_signed_by_listed_keys_are_deployed_as_se_080() {
     keys[id(&dave)] = json!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\ngarbage\n");
     world.config("argocd-gpg-keys-cm", keys).await;
 
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let unsigned = world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
+    let unsigned = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_app(&automated(world.application("app", "app"))).await;
     let text = format!("Target revision {unsigned} in Git is not signed, but a signature");
     refused(&world, &text).await;
 
@@ -236,14 +232,12 @@ async fn signed_tags_and_policies_of_repositories_as_se_080() {
     let integrity = |policies: Value| json!({"sourceIntegrity": {"git": {"policies": policies}}});
     world.patch_project(integrity(json!([policy(&format!("{repo}*"), head.clone())]))).await;
 
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     signers.git(&world, &alice, "gpg", &["tag", "--sign", "--message=v1", "v1.0.0"]);
     let mut app = world.application("app", "app");
     app["spec"]["source"]["targetRevision"] = json!("v1.0.0");
     app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.create_until_good(&app).await;
 
     // The commit is signed, and its tag is not.
     world.write("app/one.json", &config_map("one", "2", &[]));
@@ -305,13 +299,10 @@ async fn whole_histories_are_verified_as_se_080() {
     };
     const SEAL: &str = "approved\n\nArgocd-gpg-seal: reviewed";
 
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let unsigned = world.commit();
+    let unsigned = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     signers.commit(&world, &bob);
     let head = signers.commit(&world, &alice);
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
+    world.create_app(&automated(world.application("app", "app"))).await;
     // The head is signed, and what leads to it is not.
     let text =
         format!("Commit {unsigned}, which leads to target revision {head} in Git is not signed");
@@ -378,7 +369,7 @@ async fn whole_histories_are_verified_as_se_080() {
     let source = json!({"repoURL": at.to_str().unwrap(), "targetRevision": "main"});
     world.patch("app", json!({"spec": {"source": source}})).await;
     let is_refused = |app: &Value| {
-        app["status"]["sync"]["status"] == "Unknown" && says(app, "ComparisonError", "shallow")
+        app["status"]["sync"]["status"] == "Unknown" && condition(app, "ComparisonError", "shallow")
     };
     world.until("app", "refused", is_refused).await;
 }
@@ -405,9 +396,7 @@ async fn without_gpg_nothing_is_deployed_as_se_080() {
     world.patch_project(json!({"signatureKeys": [{"keyID": id(&alice)}]})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     signers.commit(&world, &alice);
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
+    world.create_app(&automated(world.application("app", "app"))).await;
     let text = "cannot start the program wavegate-no-such-gpg";
     refused(&world, text).await;
     world.sync("app", json!({})).await;

@@ -42,8 +42,7 @@ async fn world_with_helm(script: &str) -> (World, tempfile::TempDir) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chart_is_rendered_for_its_destination() {
     let (world, _programs) = world_with_helm(ARGUMENTS).await;
-    world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
-    let revision = world.commit();
+    let revision = world.commit_file("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
     let mut app = world.application("web", "");
     app["spec"]["source"] = json!({
         "repoURL": world.repo.path().to_str().unwrap(), "targetRevision": "main", "path": "chart",
@@ -54,8 +53,7 @@ async fn a_chart_is_rendered_for_its_destination() {
     });
     world.create_app(&app).await;
     world.until("web", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-    world.sync("web", json!({})).await;
-    world.until_good("web").await;
+    world.sync_until_good("web", json!({})).await;
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;
     let args: Vec<&str> = rendered["data"]["args"].as_str().unwrap().lines().collect();
     let short = format!("--set-string=text={}", &revision[..7]);
@@ -84,11 +82,9 @@ async fn a_chart_is_rendered_for_its_destination() {
         },
     });
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
-    let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
-    world.patch("web", refresh).await;
+    world.ask_refresh("web").await;
     world.until("web", "rendered for the new kind", |app| is(app, "OutOfSync", "Healthy")).await;
-    world.sync("web", json!({})).await;
-    world.until_good("web").await;
+    world.sync_until_good("web", json!({})).await;
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;
     let args = rendered["data"]["args"].as_str().unwrap();
     assert!(args.contains("--api-versions=gadgets.example.com/v1/Gadget"), "{args}");
@@ -132,17 +128,14 @@ async fn values_that_do_not_render_leave_the_health_k_03() {
                   echo 'metadata: {name: rendered}'\n";
     let (world, _programs) = world_with_helm(script).await;
     world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
-    world.write("chart/values.yaml", "broken: true\n");
-    world.commit();
+    world.commit_file("chart/values.yaml", "broken: true\n");
     world.create_app(&world.application("web", "chart")).await;
     let failed = |app: &Value| condition(app, "ComparisonError", "values do not meet the schema");
     world.until("web", "reported", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
-    world.write("chart/values.yaml", "{}\n");
-    world.commit();
+    world.commit_file("chart/values.yaml", "{}\n");
     world.refresh("web").await;
     world.until("web", "rendered", |app| !failed(app) && is(app, "OutOfSync", "Missing")).await;
-    world.write("chart/values.yaml", "broken: true\n");
-    world.commit();
+    world.commit_file("chart/values.yaml", "broken: true\n");
     world.refresh("web").await;
     world.until("web", "reported", |app| failed(app) && is(app, "Unknown", "Missing")).await;
 }
@@ -152,8 +145,7 @@ async fn values_that_do_not_render_leave_the_health_k_03() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_that_set_nothing_are_no_type_of_a_source_se_030() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"syncOptions": []});
     let source = app["spec"]["source"].as_object_mut().unwrap();
@@ -178,8 +170,7 @@ async fn a_hard_refresh_renders_the_same_revision_again_se_106() {
     let script = "#!/bin/bash\necho 'apiVersion: v1'\necho 'kind: ConfigMap'\n\
                   echo \"metadata: {name: rendered-$RANDOM-$RANDOM}\"\n";
     let (world, _programs) = world_with_helm(script).await;
-    world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
-    world.commit();
+    world.commit_file("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
     world.create_app(&world.application("web", "chart")).await;
     let name = |app: &Value| app["status"]["resources"][0]["name"].clone();
     let app = world.until("web", "rendered", |app| is(app, "OutOfSync", "Missing")).await;
@@ -260,16 +251,14 @@ async fn a_program_is_confined_to_its_source() {
         settings.render.programs.memory_bytes = 1 << 30;
         settings.render.programs.helper = confined.then(|| env!("CARGO_BIN_EXE_wavegate").into());
         let world = World::with(settings).await;
-        world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
-        world.commit();
+        world.commit_file("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
         let mut app = world.application("web", "");
         app["spec"]["source"] = json!({
             "repoURL": world.repo.path().to_str().unwrap(), "targetRevision": "main", "path": "chart",
         });
         world.create_app(&app).await;
         world.until("web", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-        world.sync("web", json!({})).await;
-        world.until_good("web").await;
+        world.sync_until_good("web", json!({})).await;
         let data = world.get("v1", "ConfigMap", "web", "rendered").await["data"].clone();
         for name in ["chart", "scratch"] {
             assert_eq!(data[name], "yes", "{name}: {data}");
@@ -294,8 +283,7 @@ async fn the_files_of_repositories_are_private() {
     wavegate_sandbox::set_umask();
     let world = World::with(ApplicationSettings::default()).await;
     world.write("app/run.sh", "true\n");
-    world.write("plain/sub/a.yaml", "a: 1\n");
-    world.commit();
+    world.commit_file("plain/sub/a.yaml", "a: 1\n");
     let cache = tempfile::tempdir().unwrap();
     let settings = source::SourceSettings {
         allow: Allow { local: true, http: false },
@@ -342,8 +330,7 @@ async fn values_files_come_from_the_referenced_source() {
     let world = World::with(settings).await;
     world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
     world.write("env/prod.yaml", "replicas: 3\n");
-    world.write("plain/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("plain/one.json", &config_map("one", "1", &[]));
     let repo = world.repo.path().to_str().unwrap().to_owned();
     let source = |more: Value| {
         let mut source = json!({"repoURL": repo, "targetRevision": "main"});
@@ -360,8 +347,7 @@ async fn values_files_come_from_the_referenced_source() {
     ]);
     world.create_app(&app).await;
     world.until("many", "compared", |app| is(app, "OutOfSync", "Missing")).await;
-    world.sync("many", json!({})).await;
-    let app = world.until_good("many").await;
+    let app = world.sync_until_good("many", json!({})).await;
     assert_eq!(app["status"]["sync"]["revisions"], json!([revision, revision, revision]));
     assert_eq!(app["status"]["sourceTypes"], json!(["Helm", "", "Directory"]));
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;

@@ -3,11 +3,6 @@
 use super::limits::settings;
 use super::*;
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 fn names(app: &Value) -> Vec<&str> {
     let rows = app["status"]["resources"].as_array();
     rows.into_iter().flatten().filter_map(|row| row["name"].as_str()).collect()
@@ -20,8 +15,7 @@ async fn a_spec_is_read_and_kept_se_001_to_se_030() {
     let world = World::start().await;
     world.write("one/one.json", &config_map("one", "1", &[]));
     world.write("two/two.json", &config_map("two", "1", &[]));
-    world.write("both/one.json", &config_map("one", "2", &[]));
-    world.commit();
+    world.commit_file("both/one.json", &config_map("one", "2", &[]));
     let repo = world.repo.path().to_str().unwrap().to_owned();
     let mut app = world.application("app", "nowhere");
     app["spec"]["project"] = "".into();
@@ -29,8 +23,7 @@ async fn a_spec_is_read_and_kept_se_001_to_se_030() {
     let source = |path: &str| json!({"repoURL": repo, "path": path, "targetRevision": "main"});
     app["spec"]["sources"] = json!([source("one"), source("two"), source("both")]);
     app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    let app = world.create_until_good(&app).await;
     assert_eq!(app["spec"]["project"], "default", "SE-013");
     assert_eq!(app["spec"]["info"][0]["value"], "https://example.com", "SE-027");
     assert_eq!(names(&app), ["one", "two"], "SE-010, SE-011");
@@ -105,8 +98,7 @@ async fn a_directory_is_read_as_its_options_say_se_036_se_093_to_se_102() {
         serde_json::from_str::<Value>(&config_map("h", "1", &[])).unwrap(),
         serde_json::from_str::<Value>(&config_map("i", "1", &[])).unwrap(),
     ]});
-    world.write("app/list.json", &list.to_string());
-    world.commit();
+    world.commit_file("app/list.json", &list.to_string());
     let cases = [
         ("plain", json!({}), vec!["a", "b", "c", "g", "h", "i"]),
         ("deep", json!({"recurse": true}), vec!["a", "b", "c", "e", "f", "g", "h", "i"]),
@@ -123,8 +115,7 @@ async fn a_directory_is_read_as_its_options_say_se_036_se_093_to_se_102() {
         assert_eq!(app["status"]["sourceType"], "Directory", "SE-092");
     }
     // SE-100: one object in a file of JSON.
-    world.write("two/two.json", &format!("{0}\n{0}", config_map("x", "1", &[])));
-    world.commit();
+    world.commit_file("two/two.json", &format!("{0}\n{0}", config_map("x", "1", &[])));
     world.create_app(&world.application("two", "two")).await;
     let text = "Only single objects are allowed in JSON files.";
     world.until("two", "refused", |app| condition(app, "ComparisonError", text)).await;
@@ -146,12 +137,8 @@ async fn objects_are_tracked_as_it_is_configured_se_110_to_se_116() {
             ("installationID", "west"),
         ];
         let mut world = World::with(settings(&keys)).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
-        let mut app = world.application("app", "app");
-        app["spec"]["syncPolicy"] = json!({"automated": {}});
-        world.create_app(&app).await;
-        world.until_good("app").await;
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
+        world.create_until_good(&automated(world.application("app", "app"))).await;
         let live = world.get("v1", "ConfigMap", "web", "one").await;
         let metadata = &live["metadata"];
         let want = if annotation { json!("app:/ConfigMap:web/one") } else { Value::Null };
@@ -180,8 +167,7 @@ async fn objects_are_tracked_as_it_is_configured_se_110_to_se_116() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_default_project_is_not_made_up_se_081() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
     projects.delete("default", &DeleteParams::default()).await.unwrap();
     world.create_app(&world.application("app", "app")).await;
@@ -201,8 +187,7 @@ async fn a_namespace_is_created_with_its_metadata_se_025_se_202_se_325_se_587() 
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hooked"}});
     world.write("hook/ns.json", &annotated(namespace, &[(HOOK, "PreSync")]));
-    world.write("hook/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("hook/two.json", &config_map("two", "1", &[]));
     let app = |name: &str, options: Value| {
         let mut app = world.application(name, name);
         let namespace = if name == "hook" { "hooked" } else { "fresh" };
@@ -214,8 +199,7 @@ async fn a_namespace_is_created_with_its_metadata_se_025_se_202_se_325_se_587() 
         "automated": {}, "syncOptions": ["CreateNamespace=true"],
         "managedNamespaceMetadata": {"labels": {"team": "blue"}, "annotations": {"a": "b"}},
     });
-    world.create_app(&app("app", policy)).await;
-    world.until_good("app").await;
+    world.create_until_good(&app("app", policy)).await;
     let made = world.get("v1", "Namespace", "", "fresh").await;
     assert_eq!(made["metadata"]["labels"]["team"], "blue", "SE-025");
     assert_eq!(made["metadata"]["annotations"]["a"], "b", "SE-025");
@@ -235,15 +219,11 @@ async fn a_namespace_is_created_with_its_metadata_se_025_se_202_se_325_se_587() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn live_objects_are_followed_se_435_se_437_se_495() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let mut live: Value = serde_json::from_str(&config_map("one", "other", &[])).unwrap();
     live["metadata"]["namespace"] = "web".into();
     world.create("v1", "ConfigMap", &live).await;
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.create_until_good(&automated(world.application("app", "app"))).await;
     let live = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(live["data"]["value"], "1", "SE-435: it was adopted");
 
@@ -262,10 +242,8 @@ async fn live_objects_are_followed_se_435_se_437_se_495() {
     assert_eq!(names(&app), ["one"], "SE-115");
 
     world.server.forget_requests();
-    let api = world.api("v1", "ConfigMap", "web");
     for round in 0..40 {
-        let label = json!({"metadata": {"labels": {"round": round.to_string()}}});
-        api.patch("one", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+        world.patch_map("one", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
     }
     world.rest().await;
     let app = world.app("app").await;
@@ -282,8 +260,7 @@ async fn windows_and_lists_of_a_project_count_se_073_se_076_se_400_se_403() {
     world.write("app/one.json", &config_map("one", "1", &[]));
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "top"}, "rules": []});
-    world.write("top/role.json", &role.to_string());
-    world.commit();
+    world.commit_file("top/role.json", &role.to_string());
     let window = |fields: Value| {
         let mut window = json!({"kind": "deny", "schedule": "* * * * *", "duration": "1h",
             "applications": ["*"]});
@@ -323,9 +300,7 @@ async fn windows_and_lists_of_a_project_count_se_073_se_076_se_400_se_403() {
     }
     let denied = json!({"clusterResourceBlacklist": [{"group": "rbac*", "kind": "Cluster*"}]});
     world.project("lists", denied).await;
-    let mut app = world.application("lists", "top");
-    app["spec"]["project"] = "lists".into();
-    world.create_app(&app).await;
+    world.create_with("lists", "top", json!({"spec": {"project": "lists"}})).await;
     world.sync("lists", json!({})).await;
     let app = world.until("lists", "refused", |app| phase(app) == "Failed").await;
     let message = app["status"]["operationState"]["message"].as_str().unwrap();

@@ -4,11 +4,6 @@ use wavegate_controller::settings::Namespaces;
 
 use super::*;
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 fn live(object: &str) -> Value {
     let mut object: Value = serde_json::from_str(object).unwrap();
     object["metadata"]["namespace"] = "web".into();
@@ -22,8 +17,7 @@ fn live(object: &str) -> Value {
 async fn destinations_and_kinds_are_checked_se_012_se_060_se_074_se_132() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/two.json", &config_map("two", "1", &[]));
-    world.commit();
+    world.commit_file("app/two.json", &config_map("two", "1", &[]));
     let server = "https://kubernetes.default.svc";
     let cases = [
         (
@@ -82,9 +76,7 @@ async fn destinations_and_kinds_are_checked_se_012_se_060_se_074_se_132() {
     for (name, list, runs) in [("none", json!([]), false), ("absent", Value::Null, true)] {
         world.project(name, json!({"namespaceResourceWhitelist": list})).await;
         world.rest().await;
-        let mut app = world.application(name, "app");
-        app["spec"]["project"] = name.into();
-        world.create_app(&app).await;
+        world.create_with(name, "app", json!({"spec": {"project": name}})).await;
         world.sync(name, json!({})).await;
         let over = |app: &Value| matches!(phase(app), "Succeeded" | "Failed");
         let app = world.until(name, "over", over).await;
@@ -111,8 +103,7 @@ async fn tracking_values_have_their_parts_se_005_se_114() {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": name}, "rules": []})
     };
-    world.write("app/role.json", &role("system:a:b").to_string());
-    world.commit();
+    world.commit_file("app/role.json", &role("system:a:b").to_string());
     world.project("teams", json!({"sourceNamespaces": ["team"]})).await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "team"}})).await;
     let mut app = world.application("app", "team");
@@ -122,18 +113,13 @@ async fn tracking_values_have_their_parts_se_005_se_114() {
     world.create_app(&app).await;
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {"prune": true}});
-    world.create_app(&app).await;
-    let app = world.until_good("app").await;
+    let app = world.create_until_good(&app).await;
     assert_eq!(row(&app, "system:a:b")["status"], "Synced", "SE-114: {app}");
     let made = world.get("rbac.authorization.k8s.io/v1", "Role", "web", "system:a:b").await;
     let want = "app:rbac.authorization.k8s.io/Role:web/system:a:b";
     assert_eq!(made["metadata"]["annotations"][id], want, "SE-114");
-    let wait = async {
-        while world.get("v1", "ConfigMap", "web", "one").await.is_null() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, wait).await.expect("it is synced");
+    until("it is synced", async || world.get("v1", "ConfigMap", "web", "one").await.is_object())
+        .await;
     let made = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(made["metadata"]["annotations"][id], "team_app:/ConfigMap:web/one", "SE-005");
     assert!(world.get("v1", "ConfigMap", "web", "two").await.is_null(), "SE-090");
@@ -149,15 +135,12 @@ async fn tracking_values_have_their_parts_se_005_se_114() {
     }
     let own = config_map("own", "1", &[(id, "app:/ConfigMap:web/own")]);
     world.create("v1", "ConfigMap", &live(&own)).await;
-    let pruned = async {
-        while world.get("v1", "ConfigMap", "web", "own").await.is_object() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            world.refresh("app").await;
-            world.sync("app", json!({"prune": true})).await;
-            world.until("app", "over", settled).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, pruned).await.expect("what is tracked is pruned");
+    until("what is tracked is pruned", async || {
+        world.refresh("app").await;
+        world.sync_until_settled("app", json!({"prune": true})).await;
+        world.get("v1", "ConfigMap", "web", "own").await.is_null()
+    })
+    .await;
     let app = world.until_good("app").await;
     assert_eq!(app["status"]["resources"].as_array().map(Vec::len), Some(1), "SE-114: {app}");
     for name in ["a", "b", "c", "d", "e", "f"] {
@@ -184,8 +167,7 @@ async fn links_and_extraneous_objects_se_097_se_147_se_148() {
     link(Path::new("../../../../../../../../../../etc/passwd"), "above/one.yaml");
     world.write("nothing/readme.txt", "nothing");
     world.write("extra/one.json", &config_map("one", "1", &[]));
-    world.write("extra/spare.json", &config_map("spare", "1", &[]));
-    world.commit();
+    world.commit_file("extra/spare.json", &config_map("spare", "1", &[]));
     for name in ["inside", "outside", "above", "dangling", "nothing", "extra"] {
         world.create_app(&world.application(name, name)).await;
     }
@@ -203,22 +185,20 @@ async fn links_and_extraneous_objects_se_097_se_147_se_148() {
     let app = world.until("nothing", "compared", |app| is(app, "Synced", "Healthy")).await;
     assert!(app["status"]["resources"].as_array().is_none_or(Vec::is_empty), "SE-148: {app}");
 
-    world.sync("extra", json!({})).await;
-    world.until_good("extra").await;
+    world.sync_until_good("extra", json!({})).await;
     world.remove("extra/spare.json");
     world.commit();
     world.refresh("extra").await;
     world.until("extra", "SE-147", |app| is(app, "OutOfSync", "Healthy")).await;
     let note = json!({"metadata": {"annotations": {
         "argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}});
-    let maps = world.api("v1", "ConfigMap", "web");
-    maps.patch("spare", &PatchParams::default(), &Patch::Merge(note)).await.unwrap();
+    world.patch_map("spare", note).await;
     let app = world.until("extra", "SE-147", |app| is(app, "Synced", "Healthy")).await;
     assert_eq!(row(&app, "spare")["status"], "OutOfSync", "SE-147: {app}");
     assert_eq!(row(&app, "spare")["requiresPruning"], true, "SE-147: {app}");
     // Of an object of the source the annotation says nothing.
     let drift = json!({"data": {"value": "2"}, "metadata": {"annotations": {
         "argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}});
-    maps.patch("one", &PatchParams::default(), &Patch::Merge(drift)).await.unwrap();
+    world.patch_map("one", drift).await;
     world.until("extra", "SE-147", |app| is(app, "OutOfSync", "Healthy")).await;
 }

@@ -2,11 +2,6 @@
 
 use super::*;
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
-}
-
 /// It stayed where it was for as long as nobody asked, while the revision was checked (SE-061).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checks_of_the_revision_move_the_time_of_the_comparison_now_and_then_se_061() {
@@ -55,12 +50,10 @@ async fn is_compared_now_and_then(
     world.crash().await;
     world.settings.reconciliation_timeout = Duration::from_millis(500);
     world.settings.reconciliation_jitter = Duration::ZERO;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.run();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"syncOptions": options});
-    world.create_app(&app).await;
+    let more = json!({"spec": {"syncPolicy": {"syncOptions": options}}});
+    world.create_with("app", "app", more).await;
     let is_compared = |app: &Value| is(app, "OutOfSync", "Missing") && is_as_meant(app);
     let first = world.until("app", "compared", is_compared).await;
     let at = |app: &Value| app["status"]["reconciledAt"].as_str().unwrap_or_default().to_owned();
@@ -79,21 +72,14 @@ async fn is_compared_now_and_then(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denied_kind_is_unknown_and_a_denied_namespace_is_compared_se_146() {
     let world = World::start().await;
-    let project = json!({
-        "metadata": {"name": "narrow", "namespace": NAMESPACE},
-        "spec": {
-            "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "web"}],
-            "namespaceResourceBlacklist": [{"group": "", "kind": "Secret"}],
-        },
-    });
-    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let rules = json!({"destinations": [{"server": "*", "namespace": "web"}], "namespaceResourceBlacklist": [{"group": "", "kind": "Secret"}]});
+    world.project("narrow", rules).await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "denied"}});
     let mut elsewhere: Value = serde_json::from_str(&config_map("elsewhere", "1", &[])).unwrap();
     elsewhere["metadata"]["namespace"] = "victim".into();
     world.write("kind/secret.json", &secret.to_string());
-    world.write("place/map.json", &elsewhere.to_string());
-    world.commit();
+    world.commit_file("place/map.json", &elsewhere.to_string());
     let refusals = [
         ("kind", "denied", "Unknown", "resource :Secret is not permitted in project narrow"),
         (
@@ -130,11 +116,10 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
     world.write("app/asks.json", &config_map("asks", "1", &[(option, "Prune=confirm")]));
     let revision = world.commit();
     let mut app = world.application("app", "app");
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    app["metadata"]["finalizers"] = json!([CASCADE]);
     app["spec"]["syncPolicy"] = json!({"syncOptions": ["Delete=confirm"]});
     world.create_app(&app).await;
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until_good("app").await;
+    let app = world.sync_until_good("app", json!({"revision": revision})).await;
     assert_eq!(row(&app, "own")["requiresDeletionConfirmation"], Value::Null, "{app}");
     assert_eq!(row(&app, "asks")["requiresDeletionConfirmation"], true, "{app}");
 
@@ -150,18 +135,13 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
     world.remove("app/asks.json");
     world.commit();
     world.refresh("app").await;
-    let api = world.api("v1", "ConfigMap", "web");
-    api.delete("asks", &DeleteParams::default()).await.unwrap();
+    world.delete_map("asks").await;
     let is_alone = |app: &Value| row(app, "asks").is_null() && !row(app, "own").is_null();
     world.until("app", "alone", is_alone).await;
     let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    apps.delete("app", &DeleteParams::default()).await.unwrap();
-    let gone = async {
-        while apps.get_opt("app").await.unwrap().is_some() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, gone).await.expect("it waits for no confirmation");
+    world.delete_app("app").await;
+    until("it waits for no confirmation", async || apps.get_opt("app").await.unwrap().is_none())
+        .await;
     assert!(world.get("v1", "ConfigMap", "web", "own").await.is_null(), "it is deleted, too");
 }
 
@@ -182,11 +162,9 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
         world.settings.redis.server = redis.to_owned();
         world.run();
         world.write("app/one.json", &deployment("one", &[(WAVE, "-3")]));
-        world.write("app/two.json", &config_map("two", "1", &[]));
-        let revision = world.commit();
+        let revision = world.commit_file("app/two.json", &config_map("two", "1", &[]));
         world.create_app(&world.application("app", "app")).await;
-        world.sync("app", json!({"revision": revision})).await;
-        let app = world.until_good("app").await;
+        let app = world.sync_until_good("app", json!({"revision": revision})).await;
         assert_eq!(row(&app, "one")["syncWave"], -3, "{app}");
         assert_eq!(row(&app, "two")["syncWave"], Value::Null, "{app}");
         let (health, place) = match persists || !is_used {
@@ -202,14 +180,9 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
 /// Gives an Ingress the address of a load balancer, once it exists.
 async fn balance(world: &World, name: &str, address: &str) {
     let api = world.api("networking.k8s.io/v1", "Ingress", "web");
-    let exists = async {
-        while api.get_opt(name).await.unwrap().is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, exists).await.expect("it is applied");
+    until("it is applied", async || api.get_opt(name).await.unwrap().is_some()).await;
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
-    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    world.patch_status_of(("networking.k8s.io/v1", "Ingress"), "web", name, status.clone()).await;
 }
 
 /// They were never written (SE-061).
@@ -217,7 +190,6 @@ async fn balance(world: &World, name: &str, address: &str) {
 async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
     let world = World::start().await;
     // Its address is the test's: the simulation writes none.
-    let hangs = ("simulate.wavegate.dev/outcome", "hang");
     let ingress = |name: &str, tls: Value, annotations: &[(&str, &str)]| {
         let path = |path: &str| {
             json!({"path": path, "pathType": "Prefix", "backend": {
@@ -232,18 +204,17 @@ async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
         });
         annotated(object, annotations)
     };
-    world.write("app/plain.json", &ingress("plain", json!(null), &[hangs]));
-    world.write("app/tls.json", &ingress("tls", json!([{"secretName": "key"}]), &[hangs]));
+    world.write("app/plain.json", &ingress("plain", json!(null), &[HANGS]));
+    world.write("app/tls.json", &ingress("tls", json!([{"secretName": "key"}]), &[HANGS]));
     let none = ("argocd.argoproj.io/ignore-default-links", "true");
-    world.write("app/none.json", &ingress("none", json!(null), &[hangs, none]));
+    world.write("app/none.json", &ingress("none", json!(null), &[HANGS, none]));
     let links = [
         ("link.argocd.argoproj.io/docs", "https://docs.example.com/x"),
         ("link.argocd.argoproj.io/titled", "Dashboard|http://dash.example.com"),
         ("link.argocd.argoproj.io/script", "javascript:alert(1)"),
         ("example.com/link", "https://not.example.com"),
     ];
-    world.write("app/map.json", &config_map("map", "1", &links));
-    let revision = world.commit();
+    let revision = world.commit_file("app/map.json", &config_map("map", "1", &links));
     let mut app = world.application("app", "app");
     app["metadata"]["annotations"] =
         json!({"link.argocd.argoproj.io/own": "https://own.example.com"});
@@ -271,8 +242,7 @@ async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
     let mut child = world.application("child", "nowhere");
     child["apiVersion"] = "argoproj.io/v1alpha1".into();
     child["kind"] = "Application".into();
-    world.write("app/child.json", &child.to_string());
-    world.commit();
+    world.commit_file("app/child.json", &child.to_string());
     world.refresh("app").await;
     let is_parent = |app: &Value| app["status"]["summary"]["isAppOfApps"] == true;
     world.until("app", "an app of apps", is_parent).await;
@@ -293,10 +263,7 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
         "spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {
             "service": {"name": "web", "port": {"number": 80}}}}]}}]},
     });
-    world.write(
-        "app/ingress.json",
-        &annotated(ingress, &[("simulate.wavegate.dev/outcome", "hang")]),
-    );
+    world.write("app/ingress.json", &annotated(ingress, &[HANGS]));
     world.write("app/map.json", &config_map("map", "1", &[]));
     let pods = json!({"spec": {
         "restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/job:1"}],
@@ -306,8 +273,7 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"},
         "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": pods}}},
     });
-    world.write("app/job.json", &job.to_string());
-    let revision = world.commit();
+    let revision = world.commit_file("app/job.json", &job.to_string());
     let mut app = world.application("app", "app");
     let image = "/spec/jobTemplate/spec/template/spec/containers/0/image";
     app["spec"]["ignoreDifferences"] =
@@ -328,8 +294,7 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
 
     let link =
         json!({"metadata": {"annotations": {"link.argocd.argoproj.io/docs": "https://d.io"}}});
-    let maps = world.api("v1", "ConfigMap", "web");
-    maps.patch("map", &PatchParams::default(), &Patch::Merge(&link)).await.unwrap();
+    world.patch_map("map", link.clone()).await;
     let is_linked = |app: &Value| urls(app) == json!(["http://192.0.2.2/", "https://d.io"]);
     world.until("app", "with the link", is_linked).await;
 
@@ -337,7 +302,7 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
     let mut newer = serde_json::to_value(jobs.get("nightly").await.unwrap()).unwrap();
     *newer.pointer_mut(image).unwrap() = "example.com/job:2".into();
     let newer = json!({"spec": newer["spec"]});
-    jobs.patch("nightly", &PatchParams::default(), &Patch::Merge(&newer)).await.unwrap();
+    world.patch_object(("batch/v1", "CronJob"), "web", "nightly", newer.clone()).await;
     let has_image = |app: &Value| {
         app["status"]["summary"]["images"] == json!(["example.com/first:1", "example.com/job:2"])
     };

@@ -4,10 +4,6 @@
 use super::limits::settings;
 use super::*;
 
-const OUTCOME: &str = "simulate.wavegate.dev/outcome";
-const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
-const HANGS: (&str, &str) = (OUTCOME, "hang");
-
 /// SE-601, SE-588: a hook and a resource that never complete fail the sync after their time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_never_completes_fails_after_its_timeout_as_se_601() {
@@ -19,8 +15,7 @@ async fn what_never_completes_fails_after_its_timeout_as_se_601() {
     world.write("hook/job.json", &job("stuck", &[(HOOK, "PreSync"), HANGS]));
     world.write("hook/one.json", &config_map("one", "1", &[]));
     world.write("wave/web.json", &deployment("web", &[(WAVE, "0"), HANGS]));
-    world.write("wave/two.json", &config_map("two", "1", &[(WAVE, "1")]));
-    world.commit();
+    world.commit_file("wave/two.json", &config_map("two", "1", &[(WAVE, "1")]));
     for (name, resource) in [("hook", "stuck"), ("wave", "web")] {
         world.create_app(&world.application(name, name)).await;
         world.sync(name, json!({})).await;
@@ -38,8 +33,7 @@ async fn what_never_completes_fails_after_its_timeout_as_se_601() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_waits_for_health_where_it_is_asked_to_as_se_591() {
     let world = World::start().await;
-    world.write("app/web.json", &deployment("web", &[HANGS]));
-    world.commit();
+    world.commit_file("app/web.json", &deployment("web", &[HANGS]));
     let waits = "wavegate.dev/wait-for-health";
     for (name, value) in [("plain", None), ("waits", Some("true")), ("typo", Some("yes"))] {
         let mut app = world.application(name, "app");
@@ -64,8 +58,7 @@ async fn a_sync_waits_for_health_where_it_is_asked_to_as_se_591() {
 async fn the_annotation_wins_over_the_key_as_se_591() {
     let world = World::with(settings(&[("controller.wait.for.health", "true")])).await;
     for (name, value) in [("key", None), ("on", Some("true")), ("off", Some("false"))] {
-        world.write(&format!("{name}/web.json"), &deployment(name, &[HANGS]));
-        world.commit();
+        world.commit_file(&format!("{name}/web.json"), &deployment(name, &[HANGS]));
         let mut app = world.application(name, name);
         if let Some(value) = value {
             app["metadata"]["annotations"] = json!({ "wavegate.dev/wait-for-health": value });
@@ -86,8 +79,7 @@ async fn the_annotation_wins_over_the_key_as_se_591() {
 async fn no_dry_run_is_sent_where_the_key_says_so() {
     for (key, is_sent) in [("true", true), ("false", false)] {
         let world = World::with(settings(&[("controller.server.dry.run", key)])).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
         world.create_app(&world.application("app", "app")).await;
         world.sync("app", json!({"syncOptions": ["ServerSideApply=true"]})).await;
         world.until("app", "synced", |app| phase(app) == "Succeeded").await;
@@ -111,9 +103,8 @@ async fn only_hooks_that_failed_are_deleted_when_the_settings_say_so_as_se_292()
     let world = World::with(settings(&[("controller.hook.succeeded.scope", "hook")])).await;
     let failed = (POLICY, "HookFailed");
     world.write("app/good.json", &job("good", &[(HOOK, "PreSync"), failed]));
-    world.write("app/bad.json", &job("bad", &[(HOOK, "PreSync"), (OUTCOME, "fail"), failed]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.write("app/bad.json", &job("bad", &[(HOOK, "PreSync"), FAILS, failed]));
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
@@ -135,8 +126,7 @@ async fn a_hook_for_failures_counts_as_a_wave_by_default_as_se_590() {
         let world = World::with(settings(keys)).await;
         world.write("app/hook.json", &config_map("hook", "1", &[(HOOK, "Sync")]));
         world.write("app/web.json", &deployment("web", &[HANGS]));
-        world.write("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
-        world.commit();
+        world.commit_file("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
         world.create_app(&world.application("app", "app")).await;
         world.sync("app", json!({})).await;
         let decided = |app: &Value| {
@@ -159,10 +149,9 @@ async fn hooks_are_deleted_when_the_settings_say_so_as_se_291_and_se_519() {
     .await;
     let names = "post-delete-finalizer.argocd.argoproj.io";
     world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), (POLICY, "HookSucceeded")]));
-    world.write("app/bad.json", &job("bad", &[(HOOK, "Sync"), (OUTCOME, "fail")]));
+    world.write("app/bad.json", &job("bad", &[(HOOK, "Sync"), FAILS]));
     world.write("gone/one.json", &config_map("one", "1", &[]));
-    world.write("gone/bye.json", &job("bye", &[(HOOK, "PostDelete")]));
-    world.commit();
+    world.commit_file("gone/bye.json", &job("bye", &[(HOOK, "PostDelete")]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     world.until("app", "failed", |app| phase(app) == "Failed").await;
@@ -171,9 +160,7 @@ async fn hooks_are_deleted_when_the_settings_say_so_as_se_291_and_se_519() {
     assert!(jobs.get_opt("pre").await.unwrap().is_none(), "SE-291");
     assert!(jobs.get_opt("bad").await.unwrap().is_some());
 
-    let mut app = world.application("gone", "gone");
-    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    world.create_app(&app).await;
+    world.create_with("gone", "gone", json!({"metadata": {"finalizers": [CASCADE]}})).await;
     world.sync("gone", json!({})).await;
     let has = |app: &Value| app["metadata"]["finalizers"].to_string().contains(names);
     world.until("gone", "SE-511", |app| phase(app) == "Succeeded" && has(app)).await;

@@ -9,8 +9,7 @@ use super::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_without_its_project_or_cluster_says_so_se_373() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let unknown = |name: &str, field: &str, value: Value| {
         let mut app = world.application(name, "app");
         app["spec"][field] = value;
@@ -59,8 +58,7 @@ async fn an_operation_without_its_project_or_cluster_says_so_se_373() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_discovery_that_is_not_authenticated_is_repeated_se_205() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     // A kind that was not there before makes the controller ask again.
@@ -74,8 +72,7 @@ async fn a_discovery_that_is_not_authenticated_is_repeated_se_205() {
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
-    world.write("app/widget.json", &widget.to_string());
-    world.commit();
+    world.commit_file("app/widget.json", &widget.to_string());
     world.refresh("app").await;
     let all_versions = async {
         while let Some(event) = changes.next().await {
@@ -103,8 +100,7 @@ async fn a_kind_that_cannot_be_read_is_not_installed_se_205() {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "metadata": {"name": "one"}, "spec": {},
     });
-    world.write("app/one.json", &review.to_string());
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &review.to_string());
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
     let app = world.until("app", "over", |app| matches!(phase(app), "Failed" | "Error")).await;
@@ -138,8 +134,7 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
     };
     let first = write("1");
     world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": first})).await;
-    world.until_good("app").await;
+    world.sync_until_good("app", json!({"revision": first})).await;
     let inside: Value = serde_json::from_str(&config_map("inside", "1", &[])).unwrap();
     let mut inside = inside;
     inside["metadata"]["namespace"] = "team".into();
@@ -204,12 +199,10 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_of_the_request_are_applied_se_046() {
     let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "of the source", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "of the source", &[]));
     world.create_app(&world.application("app", "app")).await;
     let manifests = [config_map("one", "of the request", &[]), config_map("two", "1", &[])];
-    world.sync("app", json!({"manifests": manifests})).await;
-    let app = world.until("app", "over", settled).await;
+    let app = world.sync_until_settled("app", json!({"manifests": manifests})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
     let names: Vec<&Value> = rows.iter().map(|row| &row["name"]).collect();
@@ -229,22 +222,18 @@ async fn manifests_of_the_request_are_applied_se_046() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_termination_during_a_write_is_kept_se_287() {
     let world = World::start().await;
-    let hangs = ("simulate.wavegate.dev/outcome", "hang");
-    world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync"), hangs]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync"), HANGS]));
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
     let mut changes = api.watch(&Default::default(), "0").await.unwrap().boxed();
-    let slow = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "applications" && record.verb == "patch"
-    };
+    let slow = requests("patch", "applications");
     // Each write takes long enough for another client to be faster.
     world.server.inject(Fault::new(Effect::Latency(Duration::from_millis(300)), slow).times(50));
     world.sync("app", json!({"revision": revision})).await;
     world.until("app", "running", |app| phase(app) == "Running").await;
-    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.terminate("app").await;
     let phases = async {
         let mut seen: Vec<String> = Vec::new();
         while let Some(event) = changes.next().await {
@@ -273,8 +262,7 @@ async fn a_termination_during_a_write_is_kept_se_287() {
 async fn a_conflict_does_not_leave_the_finalizer_of_a_hook_se_295() {
     let world = World::start().await;
     world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync")]));
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     let removes = |record: &RequestRecord| {
         record.client == CONTROLLER
@@ -283,8 +271,7 @@ async fn a_conflict_does_not_leave_the_finalizer_of_a_hook_se_295() {
             && !record.dry_run
     };
     world.server.inject(Fault::new(Effect::Status(409), removes).times(2));
-    world.sync("app", json!({"revision": revision})).await;
-    let app = world.until("app", "over", settled).await;
+    let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     let conflicts = world.server.requests().into_iter().filter(|record| record.code == 409);
     assert!(conflicts.count() > 0, "the fault was met");
@@ -300,8 +287,7 @@ async fn options_of_the_spec_are_inherited_where_it_is_configured_se_304() {
         world.crash().await;
         world.settings.inherit_sync_options = inherits;
         world.run();
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        let revision = world.commit();
+        let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
         let mut app = world.application("app", "app");
         app["spec"]["destination"]["namespace"] = "fresh".into();
         app["spec"]["syncPolicy"] = json!({"syncOptions": ["CreateNamespace=true"]});
@@ -321,12 +307,9 @@ async fn options_of_the_spec_are_inherited_where_it_is_configured_se_304() {
 async fn a_skipped_object_does_not_permit_to_prune_all_others_se_607() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {"prune": true}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.commit_file("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
+    let more = json!({"spec": {"syncPolicy": {"automated": {"prune": true}}}});
+    world.create_good_with("app", "app", more).await;
     world.remove("app/one.json");
     let revision = world.commit();
     world.refresh("app").await;

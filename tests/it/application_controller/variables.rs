@@ -26,8 +26,7 @@ const CAP: &str = "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_CAP_SECONDS";
 async fn waves(world: &World, name: &str) {
     world.write(&format!("{name}/one.json"), &config_map(&format!("{name}-one"), "1", &[]));
     let two = config_map(&format!("{name}-two"), "1", &[(WAVE, "1")]);
-    world.write(&format!("{name}/two.json"), &two);
-    world.commit();
+    world.commit_file(&format!("{name}/two.json"), &two);
     world.create_app(&world.application(name, name)).await;
     world.sync(name, json!({})).await;
 }
@@ -73,8 +72,7 @@ async fn variables_of_comparisons_se_561_se_563_se_564() {
     // The default would be two minutes, and up to one more.
     assert!(began.elapsed() < Duration::from_secs(110), "SE-561, SE-563: {:?}", began.elapsed());
     let began = std::time::Instant::now();
-    world.write("app/one.json", "{");
-    world.commit();
+    world.commit_file("app/one.json", "{");
     let told = |app: &Value| condition(app, "ComparisonError", "one.json");
     world.until("app", "SE-564", told).await;
     assert!(began.elapsed() < Duration::from_secs(110), "SE-564: {:?}", began.elapsed());
@@ -89,8 +87,7 @@ async fn a_hard_comparison_by_time_se_562() {
         ("ARGOCD_RECONCILIATION_JITTER", "0"),
     ])
     .await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let first = world.commit();
+    let first = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| app["status"]["sync"]["revision"] == *first).await;
     let second = world.commit();
@@ -108,12 +105,10 @@ async fn variables_of_self_heal_se_567_se_568() {
         ("SE-568", vec![(BACKOFF, "3600"), (FACTOR, "3600"), (CAP, "1")], 3),
     ] {
         let mut world = world(&variables).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
         let mut app = world.application("app", "app");
         app["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
-        world.create_app(&app).await;
-        world.until_good("app").await;
+        world.create_until_good(&app).await;
         let maps = world.api("v1", "ConfigMap", "web");
         let drift = async |value: &str| {
             let drift = Patch::Merge(json!({"data": {"value": value}}));
@@ -145,11 +140,9 @@ async fn variables_of_self_heal_se_567_se_568() {
 async fn the_variable_of_server_side_diff_se_570() {
     for value in ["true", "false"] {
         let mut world = world(&[("ARGOCD_APPLICATION_CONTROLLER_SERVER_SIDE_DIFF", value)]).await;
-        world.write("app/one.json", &config_map("one", "1", &[]));
-        world.commit();
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
         world.create_app(&world.application("app", "app")).await;
-        world.sync("app", json!({})).await;
-        world.until_good("app").await;
+        world.sync_until_good("app", json!({})).await;
         world.refresh("app").await;
         let predicted = world.server.requests().into_iter().filter(|request| {
             request.client == CONTROLLER && request.verb == "apply" && request.dry_run

@@ -32,12 +32,9 @@ async fn self_heal_continues_after_its_back_off_without_an_event_se_426() {
     // Long enough to be seen.
     world.settings.self_heal.initial = jiff::SignedDuration::from_secs(10);
     world.run();
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
-    world.create_app(&app).await;
-    world.until_good("app").await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let more = json!({"spec": {"syncPolicy": {"automated": {"selfHeal": true}}}});
+    world.create_good_with("app", "app", more).await;
     drift(&world, "first").await;
     let healed = |attempt| {
         move |app: &Value| attempts(app) == attempt && settled(app) && is(app, "Synced", "Healthy")
@@ -67,13 +64,10 @@ fn short_window() -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_automated_sync_starts_when_its_window_opens_se_420() {
     let world = world_without_resyncs().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.project("shut", json!({"syncWindows": [short_window()]})).await;
-    let mut app = world.application("app", "app");
-    app["spec"]["project"] = "shut".into();
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
+    let more = json!({"spec": {"project": "shut", "syncPolicy": {"automated": {}}}});
+    world.create_with("app", "app", more).await;
     let started = std::time::Instant::now();
     world.until_good("app").await;
     assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
@@ -83,8 +77,7 @@ async fn an_automated_sync_starts_when_its_window_opens_se_420() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_event_ends_the_wait_for_it() {
     let world = world_without_resyncs().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     let refused = |app: &Value| condition(app, "InvalidSpecError", "");
     for event in WakeEvent::ALL {
         match event {
@@ -99,16 +92,13 @@ async fn every_event_ends_the_wait_for_it() {
                 world.until("by-application", "compared", compared).await;
             }
             WakeEvent::LiveObject => {
-                world.sync("by-application", json!({"revision": revision})).await;
-                world.until("by-application", "synced", settled).await;
+                world.sync_until_settled("by-application", json!({"revision": revision})).await;
                 drift(&world, "2").await;
                 let drifted = |app: &Value| is(app, "OutOfSync", "Healthy");
                 world.until("by-application", "compared", drifted).await;
             }
             WakeEvent::Project => {
-                let mut app = world.application("by-project", "app");
-                app["spec"]["project"] = "later".into();
-                world.create_app(&app).await;
+                world.create_with("by-project", "app", json!({"spec": {"project": "later"}})).await;
                 world.until("by-project", "refused", refused).await;
                 world.project("later", json!({})).await;
                 world.until("by-project", "compared", |app| !refused(app)).await;
@@ -118,14 +108,7 @@ async fn every_event_ends_the_wait_for_it() {
                 app["spec"]["destination"] = json!({"name": "far", "namespace": "web"});
                 world.create_app(&app).await;
                 world.until("by-secret", "refused", refused).await;
-                let secret = json!({
-                    "metadata": {
-                        "name": "far", "namespace": NAMESPACE,
-                        "labels": {"argocd.argoproj.io/secret-type": "cluster"},
-                    },
-                    "stringData": {"name": "far", "server": "https://127.0.0.1:1", "config": "{}"},
-                });
-                world.create("v1", "Secret", &secret).await;
+                world.add_cluster("far", "https://127.0.0.1:1", &json!({})).await;
                 let reached = |app: &Value| condition(app, "ComparisonError", "");
                 world.until("by-secret", "compared", reached).await;
             }

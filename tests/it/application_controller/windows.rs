@@ -208,9 +208,7 @@ async fn windows_decide_together_se_406_se_409_se_411() {
         zoned("0 3 * * *", "1h", "Mars/Olympus"),
     ]);
     world.project("wrong", json!({"syncWindows": wrong})).await;
-    let mut app = world.application("wrong", "man-0");
-    app["spec"]["project"] = "wrong".into();
-    world.create_app(&app).await;
+    world.create_with("wrong", "man-0", json!({"spec": {"project": "wrong"}})).await;
     for text in [
         "spec.syncWindows[0]: kind 'Deny' mismatch: can only be allow or deny",
         "spec.syncWindows[0]: cannot parse schedule '0 9 * *'",
@@ -247,9 +245,7 @@ async fn the_semantics_of_windows_are_those_of_their_project_se_407() {
         projects.patch(project, &PatchParams::default(), &patch).await.unwrap();
     };
     let begin = async |name: &str, automated: bool| {
-        let mut app = world.application(name, name);
-        app["spec"]["project"] = name.into();
-        world.create_app(&app).await;
+        world.create_with(name, name, json!({"spec": {"project": name}})).await;
         world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
         let operation = json!({"sync": {}, "initiatedBy": {"automated": automated}});
         world.patch(name, json!({ "operation": operation })).await;
@@ -285,10 +281,9 @@ async fn an_operation_overruns_its_window_only_where_it_may_se_408() {
         window(kind, "0 12 * * *", "1h", json!({"syncOverrun": overrun}))
     };
     let every = |kind: &str| window(kind, "0 0 1 6 *", "1h", json!({}));
-    let hang = ("simulate.wavegate.dev/outcome", "hang");
     let names = ["deny-over", "deny-plain", "allow-over", "allow-plain", "allow-both"];
     for name in names {
-        world.write(&format!("{name}/job.json"), &job(name, &[(HOOK, "PreSync"), hang]));
+        world.write(&format!("{name}/job.json"), &job(name, &[(HOOK, "PreSync"), HANGS]));
         world.write(&format!("{name}/map.json"), &config_map(name, "1", &[]));
     }
     world.commit();
@@ -300,9 +295,7 @@ async fn an_operation_overruns_its_window_only_where_it_may_se_408() {
         ("allow-both", json!([noon("allow", true), every("allow")])),
     ] {
         world.project(name, json!({"syncWindows": windows})).await;
-        let mut app = world.application(name, name);
-        app["spec"]["project"] = name.into();
-        world.create_app(&app).await;
+        world.create_with(name, name, json!({"spec": {"project": name}})).await;
     }
     let runs = |app: &Value| message(app).starts_with("waiting for completion of hook");
     let blocked = |app: &Value| message(app).starts_with("Sync operation blocked by sync window");
@@ -319,9 +312,7 @@ async fn an_operation_overruns_its_window_only_where_it_may_se_408() {
     }
     // What a hook did is only looked at where the operation goes on.
     let finish = async |name: &str| {
-        let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-        let jobs = world.api("batch/v1", "Job", "web");
-        jobs.patch_status(name, &PatchParams::default(), &Patch::Merge(&done)).await.unwrap();
+        world.complete_job(name).await;
     };
     finish("deny-over").await;
     finish("deny-plain").await;

@@ -38,9 +38,7 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
 async fn a_running_operation_that_cannot_be_recorded_ends_as_se_062() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    let hangs = ("simulate.wavegate.dev/outcome", "hang");
-    world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync"), hangs]));
-    world.commit();
+    world.commit_file("app/hook.json", &job("hook", &[(HOOK, "PreSync"), HANGS]));
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
     world.until_made(1).await;
@@ -86,8 +84,7 @@ async fn an_operation_that_is_withdrawn_meanwhile_is_not_run_se_371() {
 async fn a_change_during_a_write_is_seen() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
-    world.write("other/two.json", &config_map("two", "2", &[]));
-    world.commit();
+    world.commit_file("other/two.json", &config_map("two", "2", &[]));
     let slow = Fault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
     world.server.inject(slow);
     world.create_app(&world.application("app", "app")).await;
@@ -96,12 +93,7 @@ async fn a_change_during_a_write_is_seen() {
         let requests = world.server.requests();
         requests.iter().any(|record| writes_application(record) && record.code == 0)
     };
-    let open = async {
-        while !is_open() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, open).await.expect("the controller writes the comparison");
+    until("the controller writes the comparison", async || is_open()).await;
     world.patch("app", json!({"spec": {"source": {"path": "other"}}})).await;
     let compares_other = |app: &Value| {
         app["status"]["sync"]["comparedTo"]["source"]["path"] == "other"

@@ -209,14 +209,10 @@ async fn another_revision_and_a_directory_can_be_compared() {
     assert_eq!((newest.code, &newest.json()["revisions"]), (1, &json!([second])), "{}", newest.err);
     let same = shop.cluster.run(&["diff", "shop", "--revision", &first, "-o", "json"]).await;
     assert_eq!((same.code, &same.json()["modified"]), (0, &json!(false)), "{}", same.err);
-    shop.cluster
-        .run(&["diff", "shop", "--revision", "nowhere"])
-        .await
-        .fails(2, &["error: cannot compare: Application argocd/shop: ", "nowhere"]);
-    shop.cluster
-        .run(&["diff", "shop", "--revision", "a", "--revision", "b"])
-        .await
-        .fails(2, &["2 given for 1 source"]);
+    let ran = shop.cluster.run(&["diff", "shop", "--revision", "nowhere"]).await;
+    ran.fails(2, &["error: cannot compare: Application argocd/shop: ", "nowhere"]);
+    let ran = shop.cluster.run(&["diff", "shop", "--revision", "a", "--revision", "b"]).await;
+    ran.fails(2, &["2 given for 1 source"]);
 
     // A working tree is compared as it is, without a commit, even when it is a repository.
     let path = PathBuf::from(shop.repository.url());
@@ -233,10 +229,8 @@ async fn another_revision_and_a_directory_can_be_compared() {
         shop.cluster.run(&["diff", "shop", "--local", path.to_str().unwrap(), "-o", "json"]).await;
     let gone = BTreeSet::from(["Secret/token".to_owned(), "Service/web".to_owned()]);
     assert_eq!((root.code, named(&root.json()["resources"])), (1, gone), "{}", root.err);
-    shop.cluster
-        .run(&["diff", "shop", "--local", "/nonexistent"])
-        .await
-        .fails(2, &["error: cannot read: --local /nonexistent: "]);
+    let ran = shop.cluster.run(&["diff", "shop", "--local", "/nonexistent"]).await;
+    ran.fails(2, &["error: cannot read: --local /nonexistent: "]);
 }
 
 /// What is in effect are the manifests of the branch that they are synced from, beside an
@@ -276,17 +270,13 @@ async fn hydrated_manifests_are_compared_with_the_branch_that_they_are_synced_fr
     let changes =
         &found["resources"].as_array().unwrap().iter().find(|one| one["name"] == "settings");
     assert_eq!(changes.unwrap()["changes"][0]["to"], "hydrated", "{found}");
-    shop.cluster
-        .run(&["diff", "shop", "--revision", "main", "--revision", "main"])
-        .await
-        .fails(2, &["2 given for 1 source"]);
+    let ran = shop.cluster.run(&["diff", "shop", "--revision", "main", "--revision", "main"]).await;
+    ran.fails(2, &["2 given for 1 source"]);
     let local = PathBuf::from(&url).join("shop");
     let local = shop.cluster.run(&["diff", "shop", "--local", local.to_str().unwrap()]).await;
     assert_eq!(local.code, 0, "{}{}", local.out, local.err);
-    shop.cluster
-        .run(&["sync", "shop", "--revision", "main", "--revision", "main"])
-        .await
-        .fails(2, &["2 revisions are given for 1 sources"]);
+    let ran = shop.cluster.run(&["sync", "shop", "--revision", "main", "--revision", "main"]).await;
+    ran.fails(2, &["2 revisions are given for 1 sources"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -320,10 +310,8 @@ async fn what_cannot_be_compared_is_no_success() {
     let destination = json!({"server": "https://elsewhere", "namespace": "shop"});
     let patch = Patch::Merge(json!({"spec": {"project": "default", "destination": destination}}));
     shop.applications().patch("shop", &PatchParams::default(), &patch).await.unwrap();
-    shop.cluster
-        .run(&["diff", "shop"])
-        .await
-        .fails(2, &["there are no clusters with this server: https://elsewhere"]);
+    let ran = shop.cluster.run(&["diff", "shop"]).await;
+    ran.fails(2, &["there are no clusters with this server: https://elsewhere"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -381,10 +369,8 @@ async fn a_set_is_compared_with_its_applications() {
         &["error: cannot find: argocd/nobody: there is neither an Application nor an ApplicationSet"],
     );
     cluster.run(&["diff", "pod/a"]).await.fails(2, &["is none of app and appset"]);
-    cluster
-        .run(&["diff", "appset/set", "--local", "."])
-        .await
-        .fails(2, &["--local is for Applications"]);
+    let ran = cluster.run(&["diff", "appset/set", "--local", "."]).await;
+    ran.fails(2, &["--local is for Applications"]);
     cluster.run(&["diff", "app/a", "--appset"]).await.fails(2, &["names an Application"]);
     cluster.run(&["diff"]).await.fails(2, &["APP|APPSET"]);
     cluster.run(&["diff", "--desired", "a"]).await.fails(2, &["--live"]);

@@ -213,10 +213,8 @@ argocd      set      RollingSync   1/2    0/3    -        step 1 of 2: 0 of 2
         .map(|(name, change)| (name.to_owned(), change.to_owned()));
     assert_eq!(changes(&plan), want);
 
-    cluster
-        .run(&["explain", "nobody"])
-        .await
-        .fails(2, &["error: cannot find: ApplicationSet argocd/nobody: it does not exist"]);
+    let ran = cluster.run(&["explain", "nobody"]).await;
+    ran.fails(2, &["error: cannot find: ApplicationSet argocd/nobody: it does not exist"]);
     let empty = cluster.run(&["status", "-n", "default"]).await;
     assert_eq!(
         (empty.code, empty.out.as_str()),

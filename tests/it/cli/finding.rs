@@ -95,10 +95,8 @@ async fn a_set_is_found_in_the_namespace_of_the_control_plane() {
         2,
         &["error: cannot find: ApplicationSet default/sett: it does not exist; did you mean set in namespace argocd?"],
     );
-    world
-        .run(&["explain", "nothing-like-it"])
-        .await
-        .fails(2, &["list all with wavegate status -A"]);
+    let ran = world.run(&["explain", "nothing-like-it"]).await;
+    ran.fails(2, &["list all with wavegate status -A"]);
     world.run(&["explain", "../set"]).await.fails(2, &["../set: the kind before the /"]);
     world.run(&["explain", "app set"]).await.fails(2, &["error: invalid name: "]);
     let empty = world.run(&["status", "-n", "default"]).await;
@@ -127,10 +125,8 @@ async fn namespaces_that_may_not_be_read_are_skipped() {
         &["ApplicationSet default/sett: it does not exist, nor does argocd/sett; cannot read from the cluster: ApplicationSet default/sett: ", "did you mean set?"],
     );
     world.forbid(|_, _| true);
-    world
-        .run(&["explain", "set"])
-        .await
-        .fails(2, &["error: cannot read from the cluster: ApplicationSet default/set: "]);
+    let ran = world.run(&["explain", "set"]).await;
+    ran.fails(2, &["error: cannot read from the cluster: ApplicationSet default/set: "]);
     world.run(&["status"]).await.fails(2, &["ApplicationSets of namespace default: "]);
 }
 

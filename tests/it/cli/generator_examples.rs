@@ -1,25 +1,16 @@
-//! The sets of `examples/generators`, each with what it must give.
+//! The sets of `examples/generators` that read a repository; `docs/examples.rs` has the others.
 
 use super::*;
 use crate::support::repository::Repository;
 
 /// Renders an example, with a local repository in place of the one that it names, and
 /// returns each name with another field.
-fn rendered(
-    name: &str,
-    repository: Option<(&str, &Repository)>,
-    field: &str,
-) -> Vec<(String, Value)> {
-    let file = repository_file(name);
+fn rendered(name: &str, remote: &str, local: &Repository, field: &str) -> Vec<(String, Value)> {
+    let file = super::repository(&format!("examples/generators/{name}.yaml"));
     let text = std::fs::read_to_string(&file).unwrap();
-    let text = match repository {
-        Some((remote, local)) => {
-            let named = format!("repoURL: {remote}");
-            assert!(text.contains(&named), "{text}");
-            text.replace(&named, &format!("repoURL: {}", local.url()))
-        }
-        None => text,
-    };
+    let named = format!("repoURL: {remote}");
+    assert!(text.contains(&named), "{text}");
+    let text = text.replace(&named, &format!("repoURL: {}", local.url()));
     let run = with_input(&["render", "-f", "-", "-o", "json"], text);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{name}");
     let items = run.json()["items"].as_array().unwrap().clone();
@@ -28,10 +19,6 @@ fn rendered(
         (name, app.pointer(field).cloned().unwrap_or_default())
     };
     items.iter().map(of).collect()
-}
-
-fn repository_file(name: &str) -> String {
-    super::repository(&format!("examples/generators/{name}.yaml"))
 }
 
 fn local(folder: &TempDir, files: &[(&str, &str)]) -> Repository {
@@ -50,26 +37,6 @@ fn is(got: &[(String, Value)], want: &[(&str, &str)]) {
 }
 
 #[test]
-fn examples_of_clusters_matrix_and_merge_render() {
-    is(
-        &rendered("clusters", None, "/metadata/labels/tier"),
-        &[("log-agent-east-1", "gold"), ("log-agent-west-1", "silver")],
-    );
-    is(
-        &rendered("matrix", None, "/metadata/labels/region"),
-        &[("backup-east", "east"), ("ingress-east", "east"), ("ingress-west", "west")],
-    );
-    let parameter = |index: usize| {
-        rendered("merge", None, &format!("/spec/source/helm/parameters/{index}/value"))
-    };
-    is(
-        &parameter(0),
-        &[("metrics-east", "90d"), ("metrics-in-cluster", "7d"), ("metrics-lab", "7d")],
-    );
-    is(&parameter(1), &[("metrics-east", "3"), ("metrics-in-cluster", "1"), ("metrics-lab", "1")]);
-}
-
-#[test]
 fn examples_of_git_directories_and_files_render() {
     let folder = tempfile::tempdir().unwrap();
     let repository = local(
@@ -82,7 +49,7 @@ fn examples_of_git_directories_and_files_render() {
         ],
     );
     let remote = "https://github.com/argoproj/argocd-example-apps.git";
-    let got = rendered("git-directories", Some((remote, &repository)), "/spec/source/path");
+    let got = rendered("git-directories", remote, &repository, "/spec/source/path");
     is(&got, &[("apps", "Apps"), ("guestbook", "guestbook")]);
 
     let folder = tempfile::tempdir().unwrap();
@@ -98,21 +65,6 @@ fn examples_of_git_directories_and_files_render() {
         ],
     );
     let remote = "https://git.example.com/platform/settings.git";
-    let got = rendered("git-files", Some((remote, &repository)), "/spec/source/targetRevision");
+    let got = rendered("git-files", remote, &repository, "/spec/source/targetRevision");
     is(&got, &[("blue-shop", "HEAD"), ("red-one", "v1"), ("red-two", "HEAD")]);
-}
-
-#[test]
-fn each_example_says_what_to_watch_for() {
-    let folder = super::repository("examples/generators");
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("# ") && text.contains("Watch for "), "{}", path.display());
-        names.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
-    }
-    names.sort();
-    let want = ["clusters", "git-directories", "git-files", "list", "matrix", "merge", "nested"];
-    assert_eq!(names, want);
 }

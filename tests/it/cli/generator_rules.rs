@@ -159,7 +159,8 @@ fn generators_combine_as_072_to_as_083() {
     let refused = render_it(&set);
     assert_ne!(refused.code, 0, "AS-072");
     assert!(
-        refused.err.contains("\"one\"") && refused.err.contains("\"two\""),
+        refused.err.contains("spec.generators[0].matrix: parameter a is \"one\"")
+            && refused.err.contains("\"two\""),
         "AS-072: {}",
         refused.err
     );
@@ -179,7 +180,8 @@ fn generators_combine_as_072_to_as_083() {
 
     let lists = |lists: &[Value]| -> Value { lists.iter().cloned().map(list).collect() };
     fails("AS-080", merge(json!(["a"]), lists(&[json!([])])), "merge at least two generators");
-    fails("AS-080", merge(json!([]), lists(&[json!([]), json!([])])), "mergeKeys: is empty");
+    let keys = "spec.generators[0].merge.mergeKeys: is empty";
+    fails("AS-080", merge(json!([]), lists(&[json!([]), json!([])])), keys);
     let pair = || lists(&[json!([{"k": "1"}]), json!([{"k": "1", "v": "2"}])]);
     gives("AS-080", merge(json!(["k", "k"]), pair()), json!([{"k": "1", "v": "2"}]));
     gives(
@@ -216,7 +218,7 @@ fn folders_of_a_repository_have_parameters_as_090_as_093_as_095_as_112() {
     gives("AS-093", prefixed, json!([{"p": {"path": path}}]));
     let both = git(json!({"directories": folders, "files": [{"path": "apps/*/values.yaml"}]}));
     gives("AS-090", both, json!([{ "path": path }]));
-    fails("AS-090", git(json!({})), "neither directories nor files");
+    fails("AS-090", git(json!({})), "spec.generators[0].git: has neither directories nor files");
     let values = json!({"a": "{{.path.basename}}", "b": "{{if .values}}sees{{else}}blind{{end}}"});
     let sets = parameters(json!([git(json!({"directories": folders, "values": values}))]), &[]);
     assert_eq!(sets[0]["values"], json!({"a": "My_App", "b": "blind"}), "AS-095, AS-112");

@@ -58,10 +58,8 @@ async fn clusters_of_the_control_plane_are_rendered_as_060() {
     let run = cluster.run(&["render", "--live", "set", "-o", "json"]).await;
     assert_eq!((run.code, names(&run)), (0, want.map(str::to_owned).to_vec()), "{}", run.err);
     cluster.run(&["render", "--live"]).await.fails(2, &["name the ApplicationSet"]);
-    cluster
-        .run(&["render", "--live", "nothing"])
-        .await
-        .fails(2, &["argocd/nothing", "does not exist"]);
+    let ran = cluster.run(&["render", "--live", "nothing"]).await;
+    ran.fails(2, &["argocd/nothing", "does not exist"]);
 
     // Projects and clusters are checked, as the controller does (AS-180).
     let other = in_folder(&files, "other.json");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{folder, in_folder, wavegate, with_input};
+use super::{folder, in_folder, says, wavegate, with_input};
 
 /// Manifests for every criterion of the order.
 const MANIFESTS: &str = r#"
@@ -185,11 +185,7 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
         "no colour into a pipe: {:?}",
         changed.out
     );
-    assert!(
-        changed.out.contains("\n-        \"targetPort\": 80\n+        \"targetPort\": 81\n"),
-        "{}",
-        changed.out
-    );
+    says(&changed.out, "\n-        \"targetPort\": 80\n+        \"targetPort\": 81\n");
     let report = diff("changed.yaml", "live.yaml", &["-o", "json"]).json();
     assert_eq!(
         (&report["modified"], &report["kind"], &report["changes"][0]["path"]),

@@ -103,45 +103,41 @@ fn several_simulations_give_a_distribution() {
 
 #[test]
 fn what_names_nothing_is_refused() {
-    for (args, want) in [
-        (
-            ["--fail", "storefront-prodction-us-west"],
-            "it is for none of the Applications; did you mean storefront-production-us-west?",
-        ),
-        (["--hang", "web"], "none of the Applications; they are storefront-production-eu-central"),
-        (
-            ["--fail", "storefront-*@4"],
-            "none of the Applications; those of this name are in step 1, 2, 3",
-        ),
-        (["--skip", "storefront-prod-us-west@1m"], "did you mean storefront-production-us-west?"),
-        (["--pause-at", "-5m"], "it must be longer than 0"),
-        (["--at", "tomorrow"], "it is no time; write it such as 2026-01-05T09:00:00Z"),
-        (["--at", "9000-01-01T00:00:00Z"], "its year must be from 1970 to 2999"),
-        (["--flaky", "-5"], "write it as a whole number from 0 to 100"),
-        (["--degrade", "storefront-stagin-us-west@1m"], "did you mean storefront-staging-us-west?"),
-        (["--push", "storefront-x@1m"], "--push storefront-x@1m: it is for none"),
-        (["--approve", "production@1h"], "it is none of the gates of the policies; there is none"),
-        (["--pause-at", "0s"], "it must be longer than 0"),
-        (["--fail", "web@two"], "two is not the number of a step"),
-        (["--slow", "storefront-*"], "write it as APP=5m"),
-        (["--slow", "storefront-*=5"], "write it with a unit"),
-        (["--approve", "production"], "write it as NAME@10m"),
-        (["--api-down", "5m"], "write it as 5m:30s"),
-        (["--flaky", "120%"], "write it as a whole number from 0 to 100"),
-        (["--runs", "0"], "it must be from 1"),
-        (["--flaky", "0.5%"], "write it as a whole number from 0 to 100"),
-        (["--durations", "/nowhere"], "cannot read"),
-        (["--at", "9999-12-31T23:59:59Z"], "its year must be from 1970 to 2999"),
-        (["--at", "9999-12-31"], "it is no time"),
-        (["--pause-at", ""], "it is empty; write it with a unit"),
-        (["--pause-at", "200h"], "--pause-at 200h: it does not happen before --limit, which is 7d"),
-        (["--push", "168h"], "--push 168h: it does not happen before --limit, which is 7d"),
-        (["--degrade", "storefront-staging-us-west@200h"], "it does not happen before --limit"),
-        (["--api-down", "167h:1h"], "--api-down 167h:1h: it is not over before --limit"),
-        (["--svg", "-"], "--svg -: standard output has the report; name a file"),
-        (["--log", "-"], "--log -: standard output has the report; name a file"),
-    ] {
-        let run = simulate(&args);
+    const CASES: &str = r#"
+        --fail storefront-prodction-us-west => it is for none of the Applications; did you mean storefront-production-us-west?
+        --hang web => none of the Applications; they are storefront-production-eu-central
+        --fail storefront-*@4 => none of the Applications; those of this name are in step 1, 2, 3
+        --skip storefront-prod-us-west@1m => did you mean storefront-production-us-west?
+        --pause-at -5m => it must be longer than 0
+        --at tomorrow => it is no time; write it such as 2026-01-05T09:00:00Z
+        --at 9000-01-01T00:00:00Z => its year must be from 1970 to 2999
+        --flaky -5 => write it as a whole number from 0 to 100
+        --degrade storefront-stagin-us-west@1m => did you mean storefront-staging-us-west?
+        --push storefront-x@1m => --push storefront-x@1m: it is for none
+        --approve production@1h => it is none of the gates of the policies; there is none
+        --pause-at 0s => it must be longer than 0
+        --fail web@two => two is not the number of a step
+        --slow storefront-* => write it as APP=5m
+        --slow storefront-*=5 => write it with a unit
+        --approve production => write it as NAME@10m
+        --api-down 5m => write it as 5m:30s
+        --flaky 120% => write it as a whole number from 0 to 100
+        --runs 0 => it must be from 1
+        --flaky 0.5% => write it as a whole number from 0 to 100
+        --durations /nowhere => cannot read
+        --at 9999-12-31T23:59:59Z => its year must be from 1970 to 2999
+        --at 9999-12-31 => it is no time
+        --pause-at 200h => --pause-at 200h: it does not happen before --limit, which is 7d
+        --push 168h => --push 168h: it does not happen before --limit, which is 7d
+        --degrade storefront-staging-us-west@200h => it does not happen before --limit
+        --api-down 167h:1h => --api-down 167h:1h: it is not over before --limit
+        --svg - => --svg -: standard output has the report; name a file
+        --log - => --log -: standard output has the report; name a file
+    "#;
+    let empty = ("--pause-at ", "it is empty; write it with a unit");
+    for (args, want) in rows(CASES).chain([empty]) {
+        let (flag, value) = args.split_once(' ').unwrap();
+        let run = simulate(&[flag, value]);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
         assert!(run.err.contains(want), "{args:?}: {}", run.err);
     }
@@ -242,47 +238,34 @@ fn deployments_after_an_event_behave_in_its_way() {
 
 #[test]
 fn what_is_wrong_with_an_event_is_said_with_its_entry_and_field() {
-    for (text, want) in [
-        ("", "events.yaml: it is empty"),
-        ("# nothing\n", "events.yaml: it is empty"),
-        ("at: 5m\n", "it is not a list of events"),
-        ("- {at: 5m, push: true}\n---\n- {at: 5m, push: true}\n", "it has several documents"),
-        ("- 5m\n", "entry 1: write it as a mapping"),
-        ("- {at: 5m}\n", "entry 1: it does not say what happens"),
-        (
-            "- {at: 5m, push: true}\n- {at: 5m, aprove: x}\n",
-            "entry 2: aprove: unknown field; did you mean approve?",
-        ),
-        (
-            "- {at: 5m, api-down: 30s, push: true}\n",
-            "entry 1: api-down: unknown field; did you mean apiDown?",
-        ),
-        ("- {at: 5m, explode: true}\n", "entry 1: explode: unknown field; the fields are at, fail"),
-        (
-            "- {at: 5m, pause: true, push: true}\n",
-            "entry 1: it says pause and push; write an entry for each",
-        ),
-        ("- {at: 5, push: true}\n", "entry 1: at: "),
-        ("- {at: 5, push: true}\n", "write it with a unit"),
-        ("- {at: -5m, push: true}\n", "entry 1: at: it must be longer than 0"),
-        ("- {push: true}\n", "entry 1: at is missing: when push happens"),
-        ("- {at: 5m, push: false}\n", "entry 1: push: what does not happen is not written"),
-        ("- {at: 5m, pause: now}\n", "entry 1: pause: it needs no value: write pause: true"),
-        ("- {at: 5m, apiDown: true}\n", "entry 1: apiDown: "),
-        ("- {at: 5m, fail: [a]}\n", "entry 1: fail: write one text"),
-        ("- {slow: 'storefront-*'}\n", "entry 1: slow: write it as APP=5m"),
-        (
-            "- {at: 5m, fail: storefront-stagin-us-west}\n",
-            "entry 1: fail: it is for none of the Applications; did you mean storefront-staging-us-west?",
-        ),
-        (
-            "- {at: 200h, push: true}\n",
-            "entry 1: push: it does not happen before --limit, which is 7d",
-        ),
-        ("- {at: 5m, approve: production}\n", "entry 1: approve: it is none of the gates"),
-        ("- {at: 5m, fail: a, fail: b}\n", "is duplicated"),
-        ("- {at: 5m, push: true\n", "events.yaml: line"),
-    ] {
+    const CASES: &str = r#"
+        # nothing\n => events.yaml: it is empty
+        at: 5m\n => it is not a list of events
+        - {at: 5m, push: true}\n---\n- {at: 5m, push: true}\n => it has several documents
+        - 5m\n => entry 1: write it as a mapping
+        - {at: 5m}\n => entry 1: it does not say what happens
+        - {at: 5m, push: true}\n- {at: 5m, aprove: x}\n => entry 2: aprove: unknown field; did you mean approve?
+        - {at: 5m, api-down: 30s, push: true}\n => entry 1: api-down: unknown field; did you mean apiDown?
+        - {at: 5m, explode: true}\n => entry 1: explode: unknown field; the fields are at, fail
+        - {at: 5m, pause: true, push: true}\n => entry 1: it says pause and push; write an entry for each
+        - {at: 5, push: true}\n => entry 1: at: 
+        - {at: 5, push: true}\n => write it with a unit
+        - {at: -5m, push: true}\n => entry 1: at: it must be longer than 0
+        - {push: true}\n => entry 1: at is missing: when push happens
+        - {at: 5m, push: false}\n => entry 1: push: what does not happen is not written
+        - {at: 5m, pause: now}\n => entry 1: pause: it needs no value: write pause: true
+        - {at: 5m, apiDown: true}\n => entry 1: apiDown: 
+        - {at: 5m, fail: [a]}\n => entry 1: fail: write one text
+        - {slow: 'storefront-*'}\n => entry 1: slow: write it as APP=5m
+        - {at: 5m, fail: storefront-stagin-us-west}\n => entry 1: fail: it is for none of the Applications; did you mean storefront-staging-us-west?
+        - {at: 200h, push: true}\n => entry 1: push: it does not happen before --limit, which is 7d
+        - {at: 5m, approve: production}\n => entry 1: approve: it is none of the gates
+        - {at: 5m, fail: a, fail: b}\n => is duplicated
+        - {at: 5m, push: true\n => events.yaml: line
+    "#;
+    let empty = ("", "events.yaml: it is empty");
+    for (text, want) in rows(CASES).chain([empty]) {
+        let text = &text.replace("\\n", "\n");
         let run = with_events(text);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{text}: {}", run.err);
         assert!(run.err.contains(want) && run.err.lines().count() == 1, "{text}: {}", run.err);

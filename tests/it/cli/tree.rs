@@ -190,11 +190,7 @@ async fn what_is_forbidden_is_noted_once() {
     assert_eq!(tree.code, 0, "{}", tree.err);
     assert_eq!(tree.err.lines().count(), 2, "{}", tree.err);
     assert!(tree.err.contains("note: health scripts are not run"), "{}", tree.err);
-    assert!(
-        tree.err.contains("note: not shown: configmaps, pods in namespace shop: "),
-        "{}",
-        tree.err
-    );
+    says(&tree.err, "note: not shown: configmaps, pods in namespace shop: ");
     assert!(tree.out.contains("ReplicaSet/web-new") && !tree.out.contains("Pod/"), "{}", tree.out);
     assert!(!tree.out.contains("Missing"), "a failed read is no absence: {}", tree.out);
     // Nothing but the Application can be read.
@@ -224,16 +220,8 @@ async fn objects_of_another_cluster_are_read_with_its_secret() {
     cluster.server.inject(Fault::new(Effect::Status(403), secrets).times(100));
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!(tree.code, 0, "{}", tree.err);
-    assert!(
-        tree.err.contains("note: only the status is shown, since live objects cannot be read: "),
-        "{}",
-        tree.err
-    );
-    assert!(
-        tree.err.contains("Secrets of clusters and repositories in namespace argocd"),
-        "{}",
-        tree.err
-    );
+    says(&tree.err, "note: only the status is shown, since live objects cannot be read: ");
+    says(&tree.err, "Secrets of clusters and repositories in namespace argocd");
     assert!(tree.out.contains("└─ Deployment/web"), "{}", tree.out);
 }
 
@@ -250,19 +238,15 @@ Application argocd/shop: not compared yet; project default, destination in-clust
 It was not compared yet: no resources are known.
 ";
     assert_eq!((tree.code, tree.out.as_str(), tree.err.as_str()), (0, want, ""));
-    cluster
-        .run(&["tree", "nobody"])
-        .await
-        .fails(2, &["error: cannot find: Application argocd/nobody"]);
+    let ran = cluster.run(&["tree", "nobody"]).await;
+    ran.fails(2, &["error: cannot find: Application argocd/nobody"]);
     cluster.run(&["tree", "pod/a"]).await.fails(2, &["pod/a: the kind before the / is none of"]);
     assert_eq!(cluster.run(&["tree", "app/shop"]).await.code, 0);
     let mut fleet: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
     fleet["metadata"]["namespace"] = "argocd".into();
     cluster.create("ApplicationSet", fleet).await;
-    cluster
-        .run(&["tree", "set"])
-        .await
-        .fails(2, &["set: is an ApplicationSet; wavegate status set"]);
+    let ran = cluster.run(&["tree", "set"]).await;
+    ran.fails(2, &["set: is an ApplicationSet; wavegate status set"]);
 }
 
 /// On a real API server, with the ReplicaSets and Pods of its own controllers.
@@ -271,8 +255,8 @@ mod cluster {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::support::cluster::KUBECONFIG;
     use crate::support::manifests::{self, set, with_deployment};
-    use crate::support::world::KUBECONFIG;
     use crate::support::{Kind, Setup, World};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

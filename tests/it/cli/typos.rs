@@ -116,141 +116,53 @@ fn plan_says_that_a_gate_without_needs_holds_nothing() {
     assert!(run.out.contains(want), "{}{}", run.out, run.err);
 }
 
-/// A policy, the codes and the beginnings of the problems, and what is noted.
-type Case = (String, &'static [(&'static str, &'static str)], &'static str);
-
 #[test]
 fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
-    let gate = "gates: [{name: g, steps: [1], approvals: 1}]";
-    let cases: [Case; 16] = [
-        (policy("", &format!("{{{gate}}}")), &[], ""),
-        (
-            policy("", &format!("{{{}}}", gate.replace("gates", "gats"))),
-            &[("UnknownField", "RolloutPolicy p: spec.gats: unknown field; did you mean gates?")],
-            "",
-        ),
-        (
-            policy("", "{pace: {maxInflight: 1}}"),
-            &[(
-                "UnknownField",
-                "RolloutPolicy p: spec.pace.maxInflight: unknown field; did you mean maxInFlight?",
-            )],
-            "",
-        ),
-        (
-            policy("", "{pace: {maxInFlight: 0}}"),
-            &[("InvalidPolicy", "RolloutPolicy p: spec.pace.maxInFlight: Invalid value: 0: ")],
-            "",
-        ),
-        (
-            policy("", "{failures: {max: 200%}}"),
-            &[("InvalidPolicy", "RolloutPolicy p: spec.failures.max: Invalid value: \"200%\": ")],
-            "",
-        ),
-        (
-            policy("", "{failures: {deadline: soon}}"),
-            &[(
-                "InvalidPolicy",
-                "RolloutPolicy p: spec.failures.deadline: Invalid value: \"soon\"",
-            )],
-            "",
-        ),
-        (
-            policy("", "{gates: [{name: g, steps: [9], approvals: 1}]}"),
-            &[
-                (
-                    "InvalidPolicy",
-                    "RolloutPolicy p: spec.gates[0].steps: gate g: there is no step 9 of 1",
-                ),
-                (
-                    "InvalidPolicy",
-                    "RolloutPolicy p: spec.gates[0].steps: gate g: it selects no Application",
-                ),
-            ],
-            "",
-        ),
-        // What the definition refuses is said once, and what the controller would do with it not.
-        (
-            policy(
-                "",
-                "{gates: [{name: g, steps: [1], soak: soon}], failures: {max: many}, \
-                 deletions: {max: [1]}}",
-            ),
-            &[
-                ("InvalidPolicy", "RolloutPolicy p: spec.deletions.max: Invalid value"),
-                ("InvalidPolicy", "RolloutPolicy p: spec.failures.max: Invalid value: \"many\""),
-                ("InvalidPolicy", "RolloutPolicy p: spec.gates[0].soak: Invalid value: \"soon\""),
-            ],
-            "",
-        ),
-        (
-            policy("", "{gates: [{name: g, steps: [1], approvals: \"1\"}]}"),
-            &[("InvalidPolicy", "RolloutPolicy p: spec.gates[0].approvals: Invalid value")],
-            "",
-        ),
-        (
-            policy(
-                "",
-                "{applicationSets: {matchExpressions: [{key: a, operator: Near}]}, paused: true}",
-            ),
-            &[(
-                "InvalidPolicy",
-                "RolloutPolicy p: spec.applicationSets.matchExpressions[0].operator: Unsupported",
-            )],
-            "",
-        ),
-        (
-            policy("", "{gates: [{name: g, steps: [1]}]}"),
-            &[(
-                "InvalidPolicy",
-                "RolloutPolicy p: spec.gates[0]: a gate needs approvals or soak: what opens it",
-            )],
-            "",
-        ),
-        // The definition and the controller have the same rule.
-        (
-            policy("", "{notify: [{format: slack}]}"),
-            &[(
-                "InvalidPolicy",
-                "RolloutPolicy p: spec.notify[0]: a sink needs url, or secretRef to a Secret",
-            )],
-            "",
-        ),
-        (
-            policy("", "{applicationSets: {names: [sett]}}"),
-            &[],
-            "note: RolloutPolicy p selects none of the ApplicationSets\n",
-        ),
-        (
-            policy("", "{applicationSets: {names: [sett]}, pase: {}}"),
-            &[("UnknownField", "RolloutPolicy p: spec.pase: unknown field; did you mean pace?")],
-            "note: RolloutPolicy p selects none of the ApplicationSets\n",
-        ),
-        (
-            policy("team", &format!("{{{gate}}}")),
-            &[],
-            "note: RolloutPolicy team/p is not used: it is for ApplicationSets of its namespace, \
-             and these are in argocd\n",
-        ),
-        (
-            policy("", &format!("{{{gate}}}")) + &policy("", "{paused: 1}").replace("p,", "q,"),
-            &[("InvalidPolicy", "RolloutPolicy q: spec.paused: Invalid value: ")],
-            "",
-        ),
-    ];
+    // The spec, and the beginnings of the problems.
+    const CASES: &str = r#"
+        {gats: [{name: g, steps: [1], approvals: 1}]} => UnknownField gats: unknown field; did you mean gates?
+        {pace: {maxInflight: 1}} => UnknownField pace.maxInflight: unknown field; did you mean maxInFlight?
+        {pace: {maxInFlight: 0}} => InvalidPolicy pace.maxInFlight: Invalid value: 0: 
+        {failures: {max: 200%}} => InvalidPolicy failures.max: Invalid value: "200%": 
+        {failures: {deadline: soon}} => InvalidPolicy failures.deadline: Invalid value: "soon"
+        {gates: [{name: g, steps: [9], approvals: 1}]} => InvalidPolicy gates[0].steps: gate g: there is no step 9 of 1 | InvalidPolicy gates[0].steps: gate g: it selects no Application
+        {gates: [{name: g, steps: [1], soak: soon}], failures: {max: many}, deletions: {max: [1]}} => InvalidPolicy deletions.max: Invalid value | InvalidPolicy failures.max: Invalid value: "many" | InvalidPolicy gates[0].soak: Invalid value: "soon"
+        {gates: [{name: g, steps: [1], approvals: "1"}]} => InvalidPolicy gates[0].approvals: Invalid value
+        {applicationSets: {matchExpressions: [{key: a, operator: Near}]}, paused: true} => InvalidPolicy applicationSets.matchExpressions[0].operator: Unsupported
+        {gates: [{name: g, steps: [1]}]} => InvalidPolicy gates[0]: a gate needs approvals or soak: what opens it
+        {notify: [{format: slack}]} => InvalidPolicy notify[0]: a sink needs url, or secretRef to a Secret
+    "#;
     let set = set(&["a"], json!([{}]))
         .replace("\"name\":\"set\"", "\"name\":\"set\",\"namespace\":\"argocd\"");
-    for (policies, want, note) in cases {
+    let check = |policies: &str, want: &[&str], note: &str| {
         let run = with_input(&["plan", "-f", "-", "-o", "json"], format!("{set}\n{policies}"));
         assert_eq!((run.code, run.err.as_str()), (i32::from(!want.is_empty()), note), "{policies}");
         let problems = run.json()["problems"].as_array().unwrap().clone();
         assert_eq!(problems.len(), want.len(), "{policies}: {problems:?}");
-        for (problem, (code, message)) in problems.iter().zip(want) {
-            assert_eq!(&problem["code"], code, "{policies}");
+        for (problem, want) in problems.iter().zip(want) {
+            let (code, message) = want.split_once(' ').unwrap();
+            assert_eq!(problem["code"], code, "{policies}");
+            let (name, field) =
+                message.strip_prefix("q: ").map_or(("p", message), |of_q| ("q", of_q));
             let text = problem["message"].as_str().unwrap();
-            assert!(text.starts_with(message), "{policies}: {text}");
+            let begins = text.starts_with(&format!("RolloutPolicy {name}: spec.{field}"));
+            assert!(begins, "{policies}: {text}");
         }
+    };
+    for (spec, want) in rows(CASES) {
+        check(&policy("", spec), &want.split(" | ").collect::<Vec<_>>(), "");
     }
+    let fine = "{gates: [{name: g, steps: [1], approvals: 1}]}";
+    check(&policy("", fine), &[], "");
+    let none = "note: RolloutPolicy p selects none of the ApplicationSets\n";
+    check(&policy("", "{applicationSets: {names: [sett]}}"), &[], none);
+    let other = policy("", "{applicationSets: {names: [sett]}, pase: {}}");
+    check(&other, &["UnknownField pase: unknown field; did you mean pace?"], none);
+    let elsewhere = "note: RolloutPolicy team/p is not used: it is for ApplicationSets of its \
+                     namespace, and these are in argocd\n";
+    check(&policy("team", fine), &[], elsewhere);
+    let two = policy("", fine) + &policy("", "{paused: 1}").replace("p,", "q,");
+    check(&two, &["InvalidPolicy q: paused: Invalid value: "], "");
     let nothing = policy("", "{gates: [{name: g, steps: [9], approvals: 1}]}");
     let run = with_input(&["plan", "-f", "-"], format!("{set}\n{nothing}"));
     assert!(run.out.contains("gate g (policy p) holds no Application\n"), "{}", run.out);
@@ -260,7 +172,6 @@ fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
     let line = "1 in flight for each value of regoin, which no Application has (policy p)\n";
     assert!(run.out.contains(line), "{}", run.out);
     // Of a named set, policies of other sets say nothing.
-    let other = policy("", "{applicationSets: {names: [sett]}, pase: {}}");
     let named = with_input(&["plan", "-f", "-", "set"], format!("{set}\n{other}"));
     assert_eq!((named.code, named.err.as_str()), (0, ""));
 }

@@ -93,11 +93,7 @@ async fn an_application_that_cannot_be_created_says_so_everywhere() {
     let explained = cluster.run(&["explain", "set"]).await;
     let summary = format!("set waits in step 1 of 2: a: {reason} (and 1 more)");
     assert_eq!((explained.code, explained.out.lines().next()), (0, Some(summary.as_str())));
-    assert!(
-        explained.out.contains("a, b: fix the cause: the ApplicationSet, or "),
-        "{}",
-        explained.out
-    );
+    says(&explained.out, "a, b: fix the cause: the ApplicationSet, or ");
     let status = cluster.run(&["status", "set", "-o", "json"]).await.json();
     let row = |at: usize| {
         (status["applications"][at]["application"].clone(), &status["applications"][at]["message"])

@@ -320,11 +320,7 @@ async fn what_only_a_person_can_continue_ends_it() {
     held.status(status).await;
     let shown = held.cluster.run(&["status", "set", "--watch"]).await;
     assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
-    assert!(
-        shown.out.contains("waits for a manual sync of a, b, c (maxUpdate is 0)"),
-        "{}",
-        shown.out
-    );
+    says(&shown.out, "waits for a manual sync of a, b, c (maxUpdate is 0)");
 
     // An error condition.
     held.status(json!({"conditions": [{"type": "ErrorOccurred", "status": "True",

@@ -9,11 +9,10 @@ use wavegate_net::clock::Clock as ControllerClock;
 use super::moment::Moment;
 use super::recorded::{Commit, Recorded};
 use super::served::{Served, URL};
-use crate::e2e::external::is_complete;
+use crate::support::cluster::{JSON, send};
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{plain, rolling, set};
 use crate::support::repository::Repository;
-use crate::support::world::{JSON, send};
 use crate::support::{Definitions, Kind, Setup, World};
 
 /// The name of the ApplicationSet.
@@ -187,13 +186,7 @@ impl Stage {
 
     /// Waits until a rollout is complete, and its run, too, if there is one.
     pub async fn until_everywhere(&self, revision: &str) {
-        let what = format!("{revision} is everywhere");
-        self.world
-            .until(&what, |log| {
-                (invariants::all_done(log, &steps(), revision) && is_complete(log, SET))
-                    .then_some(())
-            })
-            .await;
+        self.world.until_rolled_out(SET, &steps(), revision).await;
     }
 
     /// The versions of all Applications in flight or done with a revision since the start.

@@ -1,12 +1,13 @@
 //! What goes back, or away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::json;
 
 use super::judge;
 use super::recorded::Recorded;
 use super::stage::{MEMBERS, SET, Stage, plain_files};
+use crate::e2e::deletion::{all_gone, spans, went_in_order};
 use crate::e2e::steering::{phase, policy, until_run};
 use crate::support::invariants::{is_in_flight, revision};
 use crate::support::manifests::{VERSION, plain, with_deployment, with_smoke_test};
@@ -114,27 +115,12 @@ pub mod deletion {
 
     pub async fn end(stage: &mut Stage, recorded: &Recorded) {
         stage.start().await;
-        stage
-            .world
-            .until("everything is gone", |log| {
-                let kinds = [Kind::ApplicationSet, Kind::Application, Kind::Deployment];
-                kinds.into_iter().all(|kind| log.all(kind).next().is_none()).then_some(())
-            })
-            .await;
+        all_gone(&stage.world).await;
         stage.world.recorder.read(|log| {
             assert_eq!(judge::hooks(log, "prod-00-farewell", "v1"), 1, "{recorded}");
-            let spans = spans(log);
-            for (earlier, later) in [
-                ("prod-00", "qa-00"),
-                ("prod-00", "qa-01"),
-                ("qa-00", "dev-00"),
-                ("qa-01", "dev-00"),
-            ] {
-                assert!(
-                    spans[earlier].1 < spans[later].0,
-                    "{recorded}: {later} began to go before {earlier} was gone: {spans:?}"
-                );
-            }
+            let pairs = [("prod-00", "qa-00"), ("prod-00", "qa-01")];
+            went_in_order(&spans(log), &pairs);
+            went_in_order(&spans(log), &[("qa-00", "dev-00"), ("qa-01", "dev-00")]);
             let gone = |kind: Kind, name: &str| {
                 let mut all = log.of(kind).filter(|record| record.name() == name);
                 let gone = all.find(|record| record.change == Change::Deleted);
@@ -149,17 +135,5 @@ pub mod deletion {
                 );
             }
         });
-    }
-
-    /// From the deletion timestamp of each Application to its removal.
-    fn spans(log: &Log) -> BTreeMap<&str, (u64, u64)> {
-        let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for record in log.of(Kind::Application) {
-            if record.object["metadata"]["deletionTimestamp"].is_string() {
-                let at = record.version();
-                spans.entry(record.name()).or_insert((at, at)).1 = at;
-            }
-        }
-        spans
     }
 }

@@ -5,7 +5,7 @@ mod live;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::markdown::{files, root};
 
@@ -115,9 +115,17 @@ fn commands_without_a_rollout_succeed() {
             let (code, output) = wavegate(&args);
             assert_eq!(code, 0, "{path}: {output}");
         }
-        for command in ["plan", "render"] {
-            let (code, output) = wavegate(&[command, "-f", &path]);
+        let [plan, rendered] = ["plan", "render"].map(|command| {
+            let (code, output) = wavegate(&[command, "-o", "json", "-f", &path]);
             assert_eq!(code, 0, "{path}: {output}");
+            output
+        });
+        assert!(rendered.contains("\"kind\": \"Application\""), "{path}: {rendered}");
+        // Those at the top are the simple ones.
+        if path.matches('/').count() == 1 {
+            let plan: Value = serde_json::from_str(&plan).unwrap();
+            assert_eq!((&plan["problems"], &plan["unmatched"]), (&json!([]), &json!([])), "{path}");
+            assert!(!rendered.contains("{{"), "{path}: {rendered}");
         }
     }
 }
@@ -275,8 +283,22 @@ fn templates_and_generators_render_what_they_say() {
         &fields("generators/nested", "/metadata/labels/replicas"),
         &[("config-dev", "1"), ("config-prod", "3"), ("web-dev", "1"), ("web-prod", "3")],
     );
+    are(
+        &fields("generators/clusters", "/metadata/labels/tier"),
+        &[("log-agent-east-1", "gold"), ("log-agent-west-1", "silver")],
+    );
+    are(
+        &fields("generators/matrix", "/metadata/labels/region"),
+        &[("backup-east", "east"), ("ingress-east", "east"), ("ingress-west", "west")],
+    );
+    for (index, [east, here, lab]) in [["90d", "7d", "7d"], ["3", "1", "1"]].iter().enumerate() {
+        are(
+            &fields("generators/merge", &format!("/spec/source/helm/parameters/{index}/value")),
+            &[("metrics-east", east), ("metrics-in-cluster", here), ("metrics-lab", lab)],
+        );
+    }
     let (_, plan) = wavegate(&["plan", "-o", "json", "-f", "examples/features/selectors.yaml"]);
     let plan: Value = serde_json::from_str(&plan).unwrap();
-    assert_eq!(plan["steps"][0]["applications"], serde_json::json!(["web-ap"]));
-    assert_eq!(plan["steps"][1]["batches"], serde_json::json!([["web-eu"], ["web-us"]]));
+    assert_eq!(plan["steps"][0]["applications"], json!(["web-ap"]));
+    assert_eq!(plan["steps"][1]["batches"], json!([["web-eu"], ["web-us"]]));
 }

@@ -13,7 +13,7 @@ use super::markdown::{Block, Mark, Page, Part, files};
 use super::output;
 use super::session::Session;
 use crate::support::World;
-use crate::support::world::KUBECONFIG;
+use crate::support::cluster::KUBECONFIG;
 
 /// Why a block of commands is not run, and how many there are. One that can be run is
 /// tested; so the reasons are few.

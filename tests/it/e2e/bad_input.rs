@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::support::invariants;
 use crate::support::manifests::{plain, rolling, set};
-use crate::support::recorder::Change;
-use crate::support::{Kind, Log, Setup, World};
+use crate::support::{Kind, Setup, World};
 
-use super::external::condition;
+use super::external::{condition, condition_of_the_set};
+use super::mistakes::nothing_deleted;
 
 /// A log line may be repeated for a new reason only.
 const REPEATS: usize = 3;
@@ -58,7 +58,7 @@ pub async fn a_failing_template_is_reported_and_deletes_nothing(mut world: World
             (condition(log, "fleet", "ErrorOccurred")?["status"] == "False").then_some(())
         })
         .await;
-    nothing_deleted(&world);
+    nothing_deleted(&world, "in the end");
     world.finish().await;
 }
 
@@ -86,7 +86,7 @@ pub async fn duplicate_names_are_reported_and_others_continue(mut world: World) 
     // The new one is not a duplicate: it is created and rolled out.
     world.until_synced(&["a", "b", "c"]).await;
     stays_calm(&world, "fleet").await;
-    nothing_deleted(&world);
+    nothing_deleted(&world, "in the end");
     world.finish().await;
 }
 
@@ -119,7 +119,7 @@ pub async fn an_unknown_operator_and_an_invalid_max_update_are_reported(mut worl
             assert!(in_flight.count() <= 1, "both at once at version {}", record.version());
         }
     });
-    nothing_deleted(&world);
+    nothing_deleted(&world, "in the end");
     world.finish().await;
 }
 
@@ -200,24 +200,8 @@ pub async fn unreadable_sources_are_reported_and_others_continue(mut world: Worl
         assert!(waits["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{waits}");
     }
     stays_calm(&world, "fleet").await;
-    nothing_deleted(&world);
+    nothing_deleted(&world, "in the end");
     world.finish().await;
-}
-
-/// Waits for a condition of the set with this reason, whose message contains all words;
-/// returns the message.
-async fn condition_of_the_set(world: &World, kind: &str, reason: &str, words: &[&str]) -> String {
-    let what = format!("condition {kind} with reason {reason} says {words:?}");
-    world
-        .until(&what, |log| {
-            let found = condition(log, "fleet", kind)?;
-            let message = found["message"].as_str()?.to_owned();
-            (found["status"] == "True"
-                && found["reason"] == reason
-                && words.iter().all(|word| message.contains(word)))
-            .then_some(message)
-        })
-        .await
 }
 
 /// Waits for a warning Event of an object whose note contains all words.
@@ -264,17 +248,4 @@ async fn stays_calm(world: &World, set: &str) {
     }
     let hot: Vec<_> = lines.into_iter().filter(|(_, count)| *count > REPEATS).collect();
     assert!(!log.is_empty() && hot.is_empty(), "repeated lines: {hot:#?}");
-}
-
-/// No Application and none of their resources was deleted.
-fn nothing_deleted(world: &World) {
-    world.recorder.read(|log: &Log| {
-        let deleted: Vec<String> = log
-            .records
-            .iter()
-            .filter(|record| record.change == Change::Deleted && record.kind != Kind::Event)
-            .map(|record| format!("{:?} {}", record.kind, record.name()))
-            .collect();
-        assert!(deleted.is_empty(), "{deleted:?}");
-    });
 }

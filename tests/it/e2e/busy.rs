@@ -7,12 +7,10 @@ use http::{Method, Request};
 use kube_sim::{Effect, Fault, RequestRecord};
 use serde_json::{Value, json};
 
+use crate::support::cluster::{JSON, send};
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, rolling, set, with_waves};
-use crate::support::world::{JSON, send};
 use crate::support::{Kind, Setup, World};
-
-use super::external::is_complete;
 
 /// Requests that are refused before the server has time again.
 const REFUSALS: u64 = 4;
@@ -57,12 +55,7 @@ pub async fn a_busy_server_delays_a_rollout_and_breaks_nothing(mut world: World)
         .await;
     be_busy(&world, &user).await;
     let is_everywhere = async |revision: &str| {
-        world
-            .until(&format!("{revision} is everywhere"), |log| {
-                let done = invariants::all_done(log, &steps, revision) && is_complete(log, "fleet");
-                done.then_some(())
-            })
-            .await;
+        world.until_rolled_out("fleet", &steps, revision).await;
     };
     is_everywhere(&first).await;
     // From the first request on.

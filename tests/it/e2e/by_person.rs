@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::external::is_complete;
-use crate::support::invariants::{Steps, all_done, is_done};
+use crate::support::invariants::{Steps, is_done};
 use crate::support::manifests::{plain, rolling, set};
 use crate::support::recorder::version;
 use crate::support::stand_in::StandIn;
@@ -85,11 +84,7 @@ impl Fleet {
 
     async fn is_rolled_out(&self, revision: &str) {
         let steps = Steps::default().step(self.names(), None);
-        self.world
-            .until(&format!("{revision} is rolled out"), |log| {
-                (all_done(log, &steps, revision) && is_complete(log, "fleet")).then_some(())
-            })
-            .await;
+        self.world.until_rolled_out("fleet", &steps, revision).await;
     }
 
     /// Runs the program in the namespace of the set.

@@ -7,8 +7,6 @@ use crate::support::manifests::{members, plain, rolling, set, with_deployment};
 use crate::support::recorder::Change;
 use crate::support::{Kind, Log, Setup, World};
 
-use super::external::is_complete;
-
 const SET: &str = "fleet";
 
 /// Applications by label: two in dev, four in stage with at most two at once, three in
@@ -91,11 +89,7 @@ impl Fleet {
     /// Waits until the rollout is complete at a revision.
     async fn until_done(&self, world: &World, revision: &str) {
         let steps = self.steps();
-        world
-            .until("the rollout is complete", |log| {
-                (invariants::all_done(log, &steps, revision) && is_complete(log, SET)).then_some(())
-            })
-            .await;
+        world.until_rolled_out(SET, &steps, revision).await;
     }
 }
 

@@ -166,11 +166,8 @@ pub async fn a_cluster_that_goes_away_holds_its_step(mut world: World) {
     let left = Instant::now();
     world.refresh("far-one").await;
     let address = far.address.to_string();
-    world
-        .until("the reason names the cluster", |log| {
-            reason(log, far_one).filter(|reason| reason.contains(&address))
-        })
-        .await;
+    let reached = |log: &Log| reason(log, far_one).filter(|reason| reason.contains(&address));
+    world.until("the reason names the cluster", reached).await;
     for arguments in [["status", "fleet"], ["explain", "fleet"]] {
         let arguments = [&arguments[..], &["-n", &world.namespace]].concat();
         let (code, out, err) = world.wavegate(&arguments).await;

@@ -104,11 +104,8 @@ pub async fn ten_kills_have_no_effect(mut world: World) {
         // points: early, late, and in between.
         let distance = [3, 40, 17, 71, 29, 11, 53, 7, 37, 23][kill];
         next = next.max(world.recorder.read(progress)) + distance;
-        world
-            .until(&format!("moment {} of kill {}", next, kill + 1), |log| {
-                (progress(log) >= next).then_some(())
-            })
-            .await;
+        let reached = |log: &Log| (progress(log) >= next).then_some(());
+        world.until(&format!("moment {} of kill {}", next, kill + 1), reached).await;
         world.process().kill_and_restart();
         if kill == 5 {
             second = Some(fleet.commit(&world, "v2"));

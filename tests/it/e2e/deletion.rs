@@ -9,8 +9,6 @@ use crate::support::manifests::{rolling, set, with_deployment};
 use crate::support::recorder::Change;
 use crate::support::{Kind, Log, Setup, World};
 
-use super::external::is_complete;
-
 const APPS: [(&str, &str); 5] =
     [("a", "dev"), ("b", "dev"), ("c", "stage"), ("d", "prod"), ("e", "prod")];
 
@@ -26,16 +24,11 @@ async fn rolled_out(world: &mut World, reverse: bool) {
     world.create(Kind::ApplicationSet, set(world, "fleet", &APPS, &strategy)).await;
     world.start(&Setup::default()).await;
     let steps = Steps::default().step(["a", "b"], None).step(["c"], None).step(["d", "e"], None);
-    world
-        .until("the rollout is complete", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.recorder.read(|log| invariants::check(log, &steps));
 }
 
-async fn all_gone(world: &World) {
+pub async fn all_gone(world: &World) {
     world
         .until("everything is gone", |log| {
             let left = [Kind::ApplicationSet, Kind::Application, Kind::Deployment]
@@ -114,12 +107,7 @@ pub async fn reverse_deletion_is_from_the_last_step_to_the_first(mut world: Worl
     resources_went_first(&world);
     world.recorder.read(|log| {
         let spans = spans(log);
-        for (later, earlier) in [("c", "d"), ("c", "e"), ("a", "c"), ("b", "c")] {
-            assert!(
-                spans[earlier].1 < spans[later].0,
-                "{later} began to go before {earlier} was gone: {spans:?}"
-            );
-        }
+        went_in_order(&spans, &[("d", "c"), ("e", "c"), ("c", "a"), ("c", "b")]);
         let set_gone = log.of(Kind::ApplicationSet).find(|record| record.change == Change::Deleted);
         let last = spans.values().map(|span| span.1).max().unwrap();
         assert!(set_gone.unwrap().version() > last, "the set went before its Applications");
@@ -147,28 +135,17 @@ pub async fn reverse_deletion_respects_max_update_as_381(mut world: World) {
         world.sync_manually(name).await;
     }
     let steps = Steps::default().step(["a"], None).step(["b", "c", "d"], Some(1));
-    world
-        .until("the rollout is complete", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.delete(Kind::ApplicationSet, "fleet").await;
     all_gone(&world).await;
     world.recorder.read(|log| {
-        let spans = spans(log);
-        for (earlier, later) in [("x", "b"), ("b", "c"), ("c", "d"), ("d", "a")] {
-            assert!(
-                spans[earlier].1 < spans[later].0,
-                "{later} began to go before {earlier} was gone: {spans:?}"
-            );
-        }
+        went_in_order(&spans(log), &[("x", "b"), ("b", "c"), ("c", "d"), ("d", "a")]);
     });
     world.finish().await;
 }
 
 /// From the deletion timestamp of each Application to its removal.
-fn spans(log: &Log) -> BTreeMap<&str, (u64, u64)> {
+pub fn spans(log: &Log) -> BTreeMap<&str, (u64, u64)> {
     let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for record in log.of(Kind::Application) {
         if record.object["metadata"]["deletionTimestamp"].is_string() {
@@ -177,6 +154,14 @@ fn spans(log: &Log) -> BTreeMap<&str, (u64, u64)> {
         }
     }
     spans
+}
+
+/// Of each pair, the first Application was gone before the second one began to go.
+pub fn went_in_order(spans: &BTreeMap<&str, (u64, u64)>, pairs: &[(&str, &str)]) {
+    for (earlier, later) in pairs {
+        let (gone, began) = (spans[earlier].1, spans[later].0);
+        assert!(gone < began, "{later} began to go before {earlier} was gone: {spans:?}");
+    }
 }
 
 /// An Application is removed only after its resources.

@@ -23,17 +23,9 @@ pub async fn an_external_engine_runs_the_syncs(mut world: World) {
     world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
     let argo = StandIn::start(&world, FIRST, &[]);
     world.start(&Setup::external()).await;
-    world
-        .until("the first revision is everywhere", |log| {
-            (invariants::all_done(log, &steps, FIRST) && is_complete(log, "fleet")).then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, FIRST).await;
     argo.commit(SECOND);
-    world
-        .until("the second revision is everywhere", |log| {
-            (invariants::all_done(log, &steps, SECOND) && is_complete(log, "fleet")).then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, SECOND).await;
     world.recorder.read(|log| {
         invariants::check(log, &steps);
         // With the internal engine disabled, only the stand-in writes a status.
@@ -61,12 +53,7 @@ pub async fn hydrated_manifests_are_rolled_out(mut world: World) {
     let steps = Steps::default().step(["one"], None).step(["two"], None);
     for revision in [FIRST, SECOND] {
         argo.commit(revision);
-        world
-            .until("the revision is everywhere", |log| {
-                let done = invariants::all_done(log, &steps, revision);
-                (done && is_complete(log, "fleet")).then_some(())
-            })
-            .await;
+        world.until_rolled_out("fleet", &steps, revision).await;
     }
     world.recorder.read(|log| {
         invariants::check(log, &steps);
@@ -201,9 +188,40 @@ pub fn is_complete(log: &Log, set: &str) -> bool {
     condition(log, set, "RolloutProgressing").is_some_and(|found| found["status"] == "False")
 }
 
+impl World {
+    /// Waits until all Applications of a set are done with a revision, and its rollout.
+    pub async fn until_rolled_out(&self, set: &str, steps: &Steps, revision: &str) {
+        self.until(&format!("{revision} is everywhere"), |log| {
+            (invariants::all_done(log, steps, revision) && is_complete(log, set)).then_some(())
+        })
+        .await;
+    }
+}
+
 /// A condition of a set.
 pub fn condition(log: &Log, set: &str, kind: &str) -> Option<serde_json::Value> {
     let set = log.get(Kind::ApplicationSet, set)?;
     let conditions = set["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind).cloned()
+}
+
+/// Waits for a condition of the set with this reason, whose message contains all words;
+/// returns the message.
+pub async fn condition_of_the_set(
+    world: &World,
+    kind: &str,
+    reason: &str,
+    words: &[&str],
+) -> String {
+    let what = format!("condition {kind} with reason {reason} says {words:?}");
+    world
+        .until(&what, |log| {
+            let found = condition(log, "fleet", kind)?;
+            let message = found["message"].as_str()?.to_owned();
+            (found["status"] == "True"
+                && found["reason"] == reason
+                && words.iter().all(|word| message.contains(word)))
+            .then_some(message)
+        })
+        .await
 }

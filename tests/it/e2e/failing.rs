@@ -50,12 +50,7 @@ pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     let revision = world.repository.commit("second", &files("succeed", "v2"));
     world.refresh("bad").await;
     let steps = Steps::default().step(["good", "bad"], None).step(["later"], None);
-    world
-        .until("the mended commit is everywhere", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.recorder.read(|log| invariants::check(log, &steps));
     world.finish().await;
 }
@@ -128,12 +123,7 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
     let revision = world.repository.commit("second", &files("v2", "succeed"));
     world.refresh("dev").await;
     let steps = Steps::default().step(["dev"], None).step(["prod"], None);
-    world
-        .until("the mended commit is everywhere", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.finish().await;
 }
 
@@ -223,11 +213,6 @@ pub async fn a_prune_that_needs_permission_stops_the_rollout(mut world: World) {
     let (code, out, err) = world.wavegate(&["sync", "-n", &namespace, &name, "--prune"]).await;
     assert_eq!(code, 0, "{out}{err}");
     let steps = Steps::default().step(["dev"], None).step(["prod"], None);
-    world
-        .until("it continues after the prune", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.finish().await;
 }

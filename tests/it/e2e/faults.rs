@@ -38,11 +38,7 @@ pub async fn failed_requests_and_lost_watches_have_no_effect(mut world: World, s
     inject(&server, seed);
     world.start(&Setup::default()).await;
     let drops = tokio::spawn(lose_watches(server.clone()));
-    world
-        .until("the first commit is everywhere in spite of faults", |log| {
-            (invariants::all_done(log, &steps, &first) && is_complete(log, "fleet")).then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &first).await;
     let second = commit(&world, "v2");
     world.refresh("dev-00").await;
     world

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::manifests::{plain, rolling, set};
 use crate::support::recorder::Change;
-use crate::support::{Kind, Setup, World};
+use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
 
@@ -48,11 +48,8 @@ pub async fn a_commit_without_manifests_prunes_nothing(mut world: World) {
 
     let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": { "prune": true } });
     world.patch(Kind::Application, "a", &json!({ "operation": operation })).await;
-    world
-        .until("a person's sync prunes", |log| {
-            log.get(Kind::ConfigMap, "a-config").is_none().then_some(())
-        })
-        .await;
+    let reached = |log: &Log| log.get(Kind::ConfigMap, "a-config").is_none().then_some(());
+    world.until("a person's sync prunes", reached).await;
     world.finish().await;
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::patch_object;
 use crate::support::manifests::plain;
-use crate::support::world::patch_object;
 use crate::support::{Kind, Setup, World};
 
 /// SE-480, SE-484: a script acts once it is in the ConfigMap, a change of it acts, and the rules

@@ -2,12 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::invariants::{self, Steps};
+use crate::support::invariants::Steps;
 use crate::support::manifests::{members, rolling, set, with_deployment};
 use crate::support::recorder::Log;
 use crate::support::{Kind, Setup, World};
-
-use super::external::is_complete;
 
 pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
     let apps = members("dev", 4);
@@ -20,12 +18,7 @@ pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
     let strategy = rolling(&[("dev", json!(2))]);
     world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
     world.start(&Setup { compares_by_time: false, ..Setup::default() }).await;
-    world
-        .until("the rollout is complete", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.until_calm("after the rollout").await;
 
     if let Some(server) = world.server() {

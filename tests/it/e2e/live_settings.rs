@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::patch_object;
 use crate::support::manifests::plain;
-use crate::support::world::patch_object;
 use crate::support::{Kind, Setup, World};
 
 /// Whether an Application has a condition of this type.

@@ -8,7 +8,7 @@ use crate::support::manifests::{plain, rolling, set};
 use crate::support::recorder::Change;
 use crate::support::{Kind, Log, Setup, World};
 
-use super::external::condition;
+use super::external::{condition, condition_of_the_set};
 
 const RENDER: &str = "RenderTemplateParamsError";
 const GENERATOR: &str = "ApplicationGenerationFromParamsError";
@@ -163,16 +163,7 @@ fn elements(set: &mut Value) -> &mut Vec<Value> {
 
 /// Waits until the set reports the error; returns the message.
 async fn reports(world: &World, reason: &str, words: &[&str]) -> String {
-    world
-        .until(&format!("the set says {words:?} for the reason {reason}"), |log| {
-            let found = condition(log, "fleet", "ErrorOccurred")?;
-            let message = found["message"].as_str()?.to_owned();
-            (found["status"] == "True"
-                && found["reason"] == reason
-                && words.iter().all(|word| message.contains(word)))
-            .then_some(message)
-        })
-        .await
+    condition_of_the_set(world, "ErrorOccurred", reason, words).await
 }
 
 /// Waits until the set reports no errors.
@@ -186,7 +177,7 @@ async fn reports_no_error(world: &World) {
 }
 
 /// Nothing was deleted or is being deleted.
-fn nothing_deleted(world: &World, reported: &str) {
+pub fn nothing_deleted(world: &World, reported: &str) {
     world.recorder.read(|log: &Log| {
         let is_going = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let deleted: Vec<String> = log

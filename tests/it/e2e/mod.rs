@@ -49,7 +49,7 @@ mod changes;
 mod clusters;
 mod commits;
 mod definitions;
-mod deletion;
+pub mod deletion;
 mod disabled;
 mod dry_run;
 mod elsewhere;

@@ -10,8 +10,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::steering::{commit, create, environments, phase, policy, run, until_run, wavegate};
+use crate::support::cluster::{JSON, send};
 use crate::support::receiver::{Received, Receiver};
-use crate::support::world::{JSON, send};
 use crate::support::{Setup, World};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";

@@ -1,7 +1,6 @@
 //! The example of the progressive syncs guide: development at once, quality assurance
 //! manually, production ten per cent at a time.
 
-use super::external::is_complete;
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{IN_CLUSTER, with_deployment};
 use crate::support::{Kind, Setup, World};
@@ -99,12 +98,7 @@ pub async fn the_example_of_the_guide_completes(mut world: World) {
 
     world.sync_manually(QA).await;
     let steps = Steps::default().step([DEV], None).step([QA], Some(0)).step([PROD], Some(1));
-    world
-        .until("the rollout is complete", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "guestbook"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("guestbook", &steps, &revision).await;
     world.recorder.read(|log| {
         invariants::check(log, &steps);
         let available = |name: &str| {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::patch_object;
 use crate::support::manifests::plain;
-use crate::support::world::patch_object;
 use crate::support::{Kind, Setup, World};
 
 /// SE-150, SE-158, SE-170: dry runs find a drift and nothing else, self-heal takes it back, and a

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::patch_object;
 use crate::support::manifests::{plain, set};
 use crate::support::recorder::Log;
-use crate::support::world::patch_object;
 use crate::support::{Kind, Setup, World};
 
 /// The notes of the Events about a ConfigMap with this reason.
@@ -53,11 +53,8 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
     world.create(Kind::ApplicationSet, fleet).await;
     world.start_process(&Setup::default()).await;
     for name in ["seen", "hidden"] {
-        world
-            .until(&format!("{name} is generated"), |log| {
-                log.get(Kind::Application, name).map(|_| ())
-            })
-            .await;
+        let reached = |log: &Log| log.get(Kind::Application, name).map(|_| ());
+        world.until(&format!("{name} is generated"), reached).await;
     }
 
     let (unknown, unused) = ("SettingNotUnderstood", "SettingWithoutEffect");

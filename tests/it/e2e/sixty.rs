@@ -10,8 +10,6 @@ use crate::support::manifests::{members, rolling, set, with_waves};
 use crate::support::recorder::{Change, version};
 use crate::support::{Kind, Log, Setup, World};
 
-use super::external::is_complete;
-
 pub async fn sixty_applications_in_four_steps(mut world: World) {
     let scale = scale();
     let steps =
@@ -62,12 +60,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         .step(names("early"), Some(1))
         .step(names("by-hand"), Some(0))
         .step(names("rest"), None);
-    world
-        .until("the rollout is complete", |log| {
-            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
-                .then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", &steps, &revision).await;
     world.recorder.read(|log| {
         invariants::check(log, &steps);
         for (name, _) in &apps {

@@ -6,8 +6,6 @@ use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{VERSION, plain, rolling, set};
 use crate::support::{Kind, Setup, World};
 
-use super::external::is_complete;
-
 const APPS: [(&str, &str); 3] = [("a", "dev"), ("b", "dev"), ("c", "prod")];
 
 /// A reference, and two directories of manifests.
@@ -104,11 +102,7 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
 }
 
 async fn rolled_out(world: &World, steps: &Steps, revision: &str, version: &str) {
-    world
-        .until(&format!("{version} is everywhere"), |log| {
-            (invariants::all_done(log, steps, revision) && is_complete(log, "fleet")).then_some(())
-        })
-        .await;
+    world.until_rolled_out("fleet", steps, revision).await;
     for (name, _) in APPS {
         until_versions(world, name, version).await;
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::support::cluster::{JSON, send};
 use crate::support::invariants::{is_done, is_in_flight};
 use crate::support::manifests::{VERSION, members, plain, rolling, set, with_smoke_test};
-use crate::support::world::{JSON, send};
 use crate::support::{Kind, Log, Setup, World};
 
 /// The Applications of a set, by environment.
@@ -351,11 +351,8 @@ pub async fn sets_share_a_limit_through_kills(mut world: World) {
     world.start_process(&Setup::default()).await;
     for round in 0..5 {
         let moment = 16 * (round + 1);
-        world
-            .until("the next moment to kill it", |log| {
-                (log.of(Kind::Application).count() >= moment).then_some(())
-            })
-            .await;
+        let reached = |log: &Log| (log.of(Kind::Application).count() >= moment).then_some(());
+        world.until("the next moment to kill it", reached).await;
         world.process().kill_and_restart();
     }
     for set in sets {

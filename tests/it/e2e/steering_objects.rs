@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::World;
-use crate::support::world::{JSON, send};
+use crate::support::cluster::{JSON, send};
 
 fn path(world: &World, plural: &str) -> String {
     format!("/apis/wavegate.dev/v1alpha1/namespaces/{}/{plural}", world.namespace)

@@ -45,102 +45,57 @@ fn health(object: &DynamicObject) -> Option<Status> {
 
 /// Every kind with a spec, and its health while progressing, in the end, and when failed.
 fn cases() -> Vec<(Kind, Value, [Option<Status>; 3])> {
-    let verdicts =
-        |progressing, succeeded, failed| [Some(progressing), Some(succeeded), Some(failed)];
+    let verdicts = |all: [Status; 3]| all.map(Some);
     let (progressing, healthy, degraded) = (Status::Progressing, Status::Healthy, Status::Degraded);
+    let fails = verdicts([progressing, healthy, degraded]);
+    let (goes_on, stays) = (verdicts([progressing, healthy, progressing]), [Some(healthy); 3]);
     let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": { "containers": [{ "name": "a", "image": "b" }] } });
-    let containers = json!([{ "name": "a", "image": "b" }, { "name": "c", "image": "d" }]);
+    let all = json!([{ "name": "a", "image": "b" }, { "name": "c", "image": "d" }]);
+    let update = json!({ "type": "RollingUpdate" });
+    let claim = json!({ "requests": { "storage": "1Gi" } });
     vec![
         // SE-450: the only workload that can miss a deadline.
-        (
-            Kind::Deployment,
-            json!({ "replicas": 3, "template": template }),
-            verdicts(progressing, healthy, degraded),
-        ),
-        (
-            Kind::Deployment,
-            json!({ "template": template }),
-            verdicts(progressing, healthy, degraded),
-        ),
-        (
-            Kind::Deployment,
-            json!({ "replicas": 0, "template": template }),
-            verdicts(healthy, healthy, healthy),
-        ),
+        (Kind::Deployment, json!({ "replicas": 3, "template": template }), fails),
+        (Kind::Deployment, json!({ "template": template }), fails),
+        (Kind::Deployment, json!({ "replicas": 0, "template": template }), stays),
         // SE-451, SE-466: a StatefulSet is never Degraded.
         (
             Kind::StatefulSet,
-            json!({ "replicas": 3, "template": template, "updateStrategy": { "type": "RollingUpdate" } }),
-            verdicts(progressing, healthy, progressing),
+            json!({ "replicas": 3, "template": template, "updateStrategy": update }),
+            goes_on,
         ),
-        (
-            Kind::DaemonSet,
-            json!({ "template": template }),
-            verdicts(progressing, healthy, progressing),
-        ), // SE-452
-        (
-            Kind::ReplicaSet,
-            json!({ "replicas": 2, "template": template }),
-            verdicts(progressing, healthy, progressing),
-        ), // SE-453
+        (Kind::DaemonSet, json!({ "template": template }), goes_on), // SE-452
+        (Kind::ReplicaSet, json!({ "replicas": 2, "template": template }), goes_on), // SE-453
         // SE-454, SE-465: which failure a Pod shows depends on its restart policy.
+        (Kind::Pod, json!({ "restartPolicy": "Always", "containers": all }), fails),
         (
             Kind::Pod,
-            json!({ "restartPolicy": "Always", "containers": containers }),
-            verdicts(progressing, healthy, degraded),
+            json!({ "restartPolicy": "Never", "containers": all, "initContainers": all }),
+            fails,
         ),
-        (
-            Kind::Pod,
-            json!({ "restartPolicy": "Never", "containers": containers, "initContainers": containers }),
-            verdicts(progressing, healthy, degraded),
-        ),
-        (
-            Kind::Pod,
-            json!({ "restartPolicy": "OnFailure", "containers": containers }),
-            verdicts(progressing, healthy, degraded),
-        ),
+        (Kind::Pod, json!({ "restartPolicy": "OnFailure", "containers": all }), fails),
         // SE-455
-        (
-            Kind::Job,
-            json!({ "completions": 4, "parallelism": 2, "template": template }),
-            verdicts(progressing, healthy, degraded),
-        ),
-        (
-            Kind::Job,
-            json!({ "backoffLimit": 0, "template": template }),
-            verdicts(progressing, healthy, degraded),
-        ),
-        (
-            Kind::Job,
-            json!({ "suspend": true, "template": template }),
-            verdicts(Status::Suspended, Status::Suspended, Status::Suspended),
-        ),
+        (Kind::Job, json!({ "completions": 4, "parallelism": 2, "template": template }), fails),
+        (Kind::Job, json!({ "backoffLimit": 0, "template": template }), fails),
+        (Kind::Job, json!({ "suspend": true, "template": template }), [Some(Status::Suspended); 3]),
         // SE-456
-        (
-            Kind::Service,
-            json!({ "type": "LoadBalancer" }),
-            verdicts(progressing, healthy, progressing),
-        ),
-        (Kind::Service, json!({ "type": "ClusterIP" }), verdicts(healthy, healthy, healthy)),
+        (Kind::Service, json!({ "type": "LoadBalancer" }), goes_on),
+        (Kind::Service, json!({ "type": "ClusterIP" }), stays),
         // SE-457
         (
             Kind::PersistentVolumeClaim,
-            json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } }),
-            verdicts(progressing, healthy, degraded),
+            json!({ "accessModes": ["ReadWriteOnce"], "resources": claim }),
+            fails,
         ),
-        (Kind::Ingress, json!({}), verdicts(progressing, healthy, progressing)), // SE-458
+        (Kind::Ingress, json!({}), goes_on), // SE-458
         // SE-460
         (
             Kind::HorizontalPodAutoscaler,
             json!({ "minReplicas": 2, "scaleTargetRef": { "name": "web" } }),
-            verdicts(progressing, healthy, degraded),
+            fails,
         ),
-        (Kind::CronJob, json!({ "schedule": "@daily" }), verdicts(healthy, healthy, healthy)), // SE-471
-        (
-            Kind::PodDisruptionBudget,
-            json!({ "minAvailable": 2 }),
-            verdicts(healthy, healthy, healthy),
-        ), // SE-473
+        (Kind::CronJob, json!({ "schedule": "@daily" }), stays), // SE-471
+        (Kind::PodDisruptionBudget, json!({ "minAvailable": 2 }), stays), // SE-473
     ]
 }
 

@@ -4,6 +4,7 @@
 //! Checks use only the versions that the API server's watch reported, not the
 //! controller's own messages.
 
+pub mod cluster;
 pub mod controller;
 pub mod definitions;
 pub mod held;
@@ -20,14 +21,16 @@ pub mod stand_in;
 pub mod svg;
 #[allow(dead_code, reason = "scripts of several suites use parts of it")]
 pub mod terminal;
+#[allow(dead_code, reason = "the benchmarks wait for less")]
+pub mod waiting;
 pub mod world;
 
+#[allow(unused_imports, reason = "the benchmarks use ours")]
+pub use cluster::Definitions;
 #[allow(unused_imports, reason = "the benchmarks use the rest")]
 pub use controller::Setup;
 #[allow(unused_imports, reason = "the benchmarks use the rest")]
 pub use recorder::{Kind, Log};
-#[allow(unused_imports, reason = "the benchmarks use ours")]
-pub use world::Definitions;
 pub use world::World;
 
 /// Lets this process, which is not the program, start workers for expressions of users.

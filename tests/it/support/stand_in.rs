@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::World;
+use super::cluster::patch_object;
 use super::recorder::{Kind, Recorder};
-use super::world::patch_object;
 
 /// Runs until it is dropped.
 pub struct StandIn {

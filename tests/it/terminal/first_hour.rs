@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::support::cluster as servers;
 use crate::support::kubectl;
 use crate::support::terminal::{PROMPT, Screen, Terminal};
-use crate::support::world;
 
 /// The repository, where a newcomer types.
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
@@ -165,7 +165,7 @@ fn everyday_commands(window: &Terminal) {
     let own = |name: &str| format!("kubectl config set-context --current --namespace={name}");
     window.must(0, "kubectl create namespace play");
     window.must(0, &own("play"));
-    for line in kubectl::COMMANDS {
+    for line in kubectl::commands() {
         let is_error =
             line.prints.iter().any(|one| one.starts_with("error") || one.starts_with("*exec"));
         let begun = Instant::now();
@@ -285,12 +285,12 @@ mod cluster {
     /// One after the other, since both start controllers of the same cluster.
     #[test]
     fn the_first_rollout_in_80_and_in_120_columns() {
-        let Some(kubeconfig) = world::prepared_cluster("the first hour") else { return };
+        let Some(kubeconfig) = servers::prepared_cluster("the first hour") else { return };
         if !kubectl::is_installed() {
             return;
         }
         for (size, set) in SIZES.into_iter().zip(["storefront", "boutique"]) {
-            on_a_cluster(size, &format!("hour-{}", world::random()), set, &kubeconfig);
+            on_a_cluster(size, &format!("hour-{}", servers::random()), set, &kubeconfig);
         }
     }
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use wavegate_cluster::watch::object::resource;
 
 use super::super::markdown::root;
-use crate::support::world::{JSON, cluster_client, send};
+use crate::support::cluster::{JSON, cluster_client, send};
 
 const LIMIT: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
