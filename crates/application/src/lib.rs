@@ -48,58 +48,35 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
-pub mod access;
 pub mod app;
 pub mod argocd_cache;
-pub mod auto_sync;
-mod children;
-mod compared;
-pub mod condition;
-pub mod delete_hooks;
+pub mod compare;
 pub mod deletion;
-pub mod deletion_scope;
-pub mod deployed;
-pub mod dry_run;
 pub mod errors;
-pub mod events;
-pub mod finalize;
-pub mod global_projects;
-pub mod held_back;
-pub mod impersonation;
-pub mod left_hooks;
-pub mod lost;
-pub mod manual;
 pub mod memory;
-pub mod normalize;
-pub mod observation;
-pub mod operate;
 pub mod operation;
-pub mod owner;
-mod pairs;
-pub mod predicted;
-pub mod predictions;
 pub mod project;
-pub mod project_deletion;
-pub mod reconcile;
-pub mod refresh;
-pub mod request;
-pub mod signatures;
-pub mod size;
-pub mod spec;
 pub mod status;
 pub mod steps;
-mod summary;
-pub mod targets;
-pub mod unsupported;
-pub mod updates;
-mod warnings;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compare::{children, compared, differences, pairs};
+pub use compare::{
+    normalize, observation, predicted, predictions, reconcile, refresh, request, targets, updates,
+};
+pub use deletion::{delete_hooks, deletion_scope, finalize, left_hooks, owner, project_deletion};
+pub(crate) use operation::engine_input;
+pub use operation::{auto_sync, deployed, held_back, manual, operate};
+pub use project::{access, global_projects, impersonation, lost, signatures, spec, unsupported};
+pub use status::{condition, dry_run, events, size};
+pub(crate) use status::{summary, warnings};
+
 pub use compared::{ComparedResource, Facts};
 pub use condition::Condition;
-pub use pairs::{Comparison, DiffCache, compare, compare_objects};
+pub use differences::{DiffCache, compare_objects};
+pub use pairs::{Comparison, compare};
 pub use summary::with_below;
 pub use targets::{Placed, Scope, Target};
 pub use warnings::unlisted;

@@ -27,8 +27,8 @@ pub fn sources() -> String {
     let mut files = vec![
         root().join("crates/controller/src/config.rs"),
         root().join("crates/api/src/resource_filter.rs"),
-        root().join("crates/application/src/unsupported.rs"),
-        root().join("crates/application/src/global_projects.rs"),
+        root().join("crates/application/src/project/unsupported.rs"),
+        root().join("crates/application/src/project/global_projects.rs"),
     ];
     // The list of keys that exist reads none of them.
     let is_list = |path: &PathBuf| path.ends_with("config/keys.rs");

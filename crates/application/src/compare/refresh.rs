@@ -1,0 +1,246 @@
+//! Whether to compare an Application, and at which level (SE-376, SE-377).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::app::{App, Fields};
+use crate::memory::{Memory, digest};
+use crate::operation;
+use crate::request::{Level, Request};
+use crate::status::compared_to;
+use wavegate_api::annotations::Refresh;
+use wavegate_engine::wait::{Wait, WaitFor, WakeEvent};
+
+/// The request of the Application itself: by its refresh annotation, or by a
+/// spec that differs from the compared one. `None` when there is none.
+pub fn asked_for(app: &App) -> Option<Request> {
+    if let Some(kind) = app.metadata.annotations.kind() {
+        return Some(Request { level: Level::Newest, hard: kind == Refresh::Hard });
+    }
+    let compared = app.status.sync.compared_to.as_ref().unwrap_or(&Value::Null);
+    let wanted = compared_to(app.spec());
+    let differs = |field: &str| {
+        let absent = |value: &Value| {
+            value.is_null()
+                || value.as_array().is_some_and(Vec::is_empty)
+                || value.as_object().is_some_and(serde_json::Map::is_empty)
+        };
+        let (was, is) = (&compared[field], &wanted[field]);
+        was != is && !(absent(was) && absent(is))
+    };
+    if differs("source") || differs("sources") {
+        return Some(Request::new(Level::Newest));
+    }
+    if differs("destination") || differs("ignoreDifferences") {
+        return Some(Request::new(Level::Revision));
+    }
+    None
+}
+
+/// When an Application is compared although nothing has changed; a time of zero is never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Intervals {
+    /// After this time, the revision is resolved again.
+    pub revision: Duration,
+    /// Added to it, so that not all Applications are compared at once.
+    pub delay: Duration,
+    /// After this time, manifests are rendered again.
+    pub manifests: Duration,
+}
+
+impl Intervals {
+    /// How old a cached revision may be, unless the newest one is requested.
+    fn fresh(&self) -> Duration {
+        let quarter = self.revision / 4;
+        if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
+    }
+}
+
+/// Nothing is left to do.
+pub fn idle() -> Wait {
+    let events =
+        &[WakeEvent::Application, WakeEvent::LiveObject, WakeEvent::Project, WakeEvent::Secret];
+    Wait::on(WaitFor::ApplicationChange, events)
+}
+
+/// Why a reconcile may compare an Application.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Occasion {
+    /// The request that triggered it.
+    pub request: Request,
+    /// When it is compared without any change.
+    pub intervals: Intervals,
+    /// Whether an operation has just ended.
+    pub after_operation: bool,
+}
+
+/// Whether an Application is compared now.
+#[derive(Clone, Copy, Debug)]
+pub enum Due {
+    /// It is.
+    Now(Reason),
+    /// Not yet, or there is no reason: this is what follows.
+    Wait(Wait),
+}
+
+impl Memory {
+    /// Decides whether to compare, and remembers a request that is not met yet.
+    pub fn due(&mut self, app: &App, occasion: &Occasion, now: Timestamp) -> Due {
+        let spec = digest(app.spec());
+        let reason = self.reason(app, spec, occasion, now);
+        self.last_spec = Some(spec);
+        let Some(reason) = reason else {
+            // What the last comparison waits for is still to come, whatever has triggered
+            // this reconcile.
+            return Due::Wait(self.wait.unwrap_or_else(idle));
+        };
+        match reason.settles(self.compared_at, now) {
+            None => {
+                self.compared_at = Some(now);
+                Due::Now(reason)
+            }
+            Some(later) => {
+                self.postponed = self.postponed.and(reason.request);
+                Due::Wait(later)
+            }
+        }
+    }
+
+    /// When manifests are rendered again; `None` for never.
+    fn rerenders(&self, intervals: &Intervals) -> Option<Timestamp> {
+        after(self.rendered_at, intervals.manifests)
+    }
+
+    /// When the revision is resolved again; `None` for never.
+    fn expires(&self, intervals: &Intervals) -> Option<Timestamp> {
+        let revision = after(self.checked_at, intervals.revision);
+        let revision = revision.and_then(|at| at.checked_add(intervals.delay).ok());
+        [revision, self.rerenders(intervals)].into_iter().flatten().min()
+    }
+
+    /// A wait that ends at the latest when the revision is resolved again.
+    pub fn until_expired(&self, wait: Wait, intervals: &Intervals) -> Wait {
+        let expires = self.expires(intervals).map(|at| Wait::until(WaitFor::Revision, at));
+        expires.map_or(wait, |expires| wait.or_earlier(expires))
+    }
+
+    /// The commits that a comparison need not resolve; empty for none, and then the revision is
+    /// checked now.
+    pub fn known_commits(&mut self, app: &Fields, reason: &Reason, now: Timestamp) -> Vec<String> {
+        let is_live = reason.request.level <= Level::Live;
+        let known = if is_live { app.status.sync.revisions() } else { Vec::new() };
+        if known.is_empty() {
+            self.checked_at = Some(now);
+        }
+        known
+    }
+
+    /// Whether to compare, and why (SE-377).
+    pub(crate) fn reason(
+        &self,
+        app: &App,
+        spec: u64,
+        occasion: &Occasion,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);
+        let wanted = asked_for(app);
+        let mut request = occasion.request.and(self.postponed).and(wanted.unwrap_or_default());
+        let is_other_spec = self.last_spec != Some(spec);
+        if is_other_spec {
+            request = request.and(Request::new(Level::Revision));
+        }
+        let (mut since, mut accepts_synced) = (None, false);
+        if occasion.after_operation {
+            // The synced revision may be newer than the known one: another cached
+            // revision counts only if it was requested after the operation started
+            // (SE-372).
+            accepts_synced = request.level < Level::Newest;
+            request = request.and(Request::new(Level::Newest));
+            let state = &app.status.operation_state;
+            let began = self.operation_began.or_else(|| operation::started(state));
+            since = began.filter(|_| wanted.is_none());
+        }
+        if self.wait.is_some_and(|wait| wait.is_due(now)) {
+            // Also a newer revision, as after any wait (SE-426).
+            request = request.and(Request::new(Level::Revision));
+        }
+        let intervals = &occasion.intervals;
+        let is_expired = self.checked_at.is_none() || is_past(self.expires(intervals));
+        if is_expired {
+            let hard = is_past(self.rerenders(intervals));
+            request = request.and(Request { level: Level::Revision, hard });
+        }
+        request.is_some().then_some(Reason {
+            request,
+            since,
+            accepts_synced,
+            after_operation: occasion.after_operation,
+            asked_for: wanted.is_some() || self.last_spec.is_some() && is_other_spec,
+            // After a start the last check is not known: nothing is written for that alone.
+            is_expired: is_expired && self.last_spec.is_some(),
+        })
+    }
+}
+
+/// The time after a duration; `None` for never: durations of zero, or out of range.
+fn after(since: Option<Timestamp>, time: Duration) -> Option<Timestamp> {
+    since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time).ok())
+}
+
+/// Why a comparison is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Reason {
+    /// The level.
+    pub request: Request,
+    /// Cached revisions requested after this time count as new: the start of
+    /// the operation that has just ended.
+    pub since: Option<Timestamp>,
+    /// A cached revision that the operation has synced needs to be no newer than for a lower level.
+    pub accepts_synced: bool,
+    /// Whether an operation has just ended.
+    pub after_operation: bool,
+    /// Whether a user requested it, by annotation or by a changed spec.
+    pub asked_for: bool,
+    /// Whether the last check of the revision is too old.
+    pub is_expired: bool,
+}
+
+/// Objects that were just applied change several times in a row: a comparison
+/// without a request of the user waits this long after the last one.
+const SETTLE: SignedDuration = SignedDuration::from_millis(100);
+
+impl Reason {
+    /// The wait before the comparison, if it is better to wait for more changes first.
+    pub(crate) fn settles(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Wait> {
+        let asked = self.asked_for || self.after_operation || self.request.level > Level::Live;
+        let due = compared_at.filter(|_| !asked)?.checked_add(SETTLE).ok()?;
+        (due > now).then(|| Wait::until(WaitFor::MoreChanges, due))
+    }
+
+    /// How old a cached revision may be (SE-376); `request` is the age of the request itself,
+    /// `is_synced` whether the cached revisions are those of the last operation.
+    pub fn freshness(
+        &self,
+        is_synced: impl FnOnce() -> bool,
+        request: Duration,
+        intervals: &Intervals,
+        now: Timestamp,
+    ) -> Duration {
+        let is_newest = self.request.level == Level::Newest;
+        match is_newest && !(self.accepts_synced && is_synced()) {
+            // A response to any request that was sent after this one.
+            true => self.age(request, now),
+            false => intervals.fresh(),
+        }
+    }
+
+    /// The same for the newest revision.
+    pub(crate) fn age(&self, request: Duration, now: Timestamp) -> Duration {
+        // An operation may begin later than the request.
+        let since = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        self.since.map_or(request, |at| since(at).min(request))
+    }
+}
