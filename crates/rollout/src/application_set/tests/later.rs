@@ -52,7 +52,7 @@ fn unknown_fields_are_written_back_with_what_they_are_of() {
         "rollingSync": {"steps": [{"matchExpressions": []}]},
     });
     set["status"] = decided(&set);
-    assert_eq!(decided(&set), Value::Null, "nothing changes");
+    assert_eq!(decided(&set), set["status"], "nothing changes");
     for size in [0, 20 << 10] {
         let mut later = set.clone();
         for (index, place) in PLACES.iter().enumerate() {
