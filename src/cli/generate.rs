@@ -16,7 +16,7 @@ use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{self as api, ApplicationSet};
 use wavegate_rollout::application_set;
 use wavegate_rollout::application_set::generated::{Collector, Generated};
-use wavegate_rollout::application_set::validate::{self, Known};
+use wavegate_rollout::application_set::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -117,8 +117,8 @@ pub(super) fn of_two_sets(what: &str, application: &str, [one, other]: [&str; 2]
 }
 
 /// The projects and clusters that Applications refer to.
-pub(super) fn assumed(generation: &Generation) -> Known {
-    let mut known = Known::default();
+pub(super) fn assumed(generation: &Generation) -> KnownTargets {
+    let mut known = KnownTargets::default();
     for application in &generation.applications {
         let text = |pointer: &str| {
             application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

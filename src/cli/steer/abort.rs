@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::ask::{Verb, speak_of_runs};
 use super::{Common, Sets};
 use crate::cli::cluster::{ClusterConnection, block_on};
-use wavegate_rollout::steering::{self, Person};
+use wavegate_rollout::steering::{self, Actor};
 
 /// End the current run: nothing more of it is promoted
 ///
@@ -28,7 +28,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
         let verb = Verb { name: "abort", done: "abort requested" };
-        let decide = |run: &_, person: Person<'_>| steering::abort(run, args.terminate, person);
+        let decide = |run: &_, person: Actor<'_>| steering::abort(run, args.terminate, person);
         speak_of_runs(&cluster, &args.common, verb, &args.sets, decide).await
     })?;
     answer.print(&args.common)

@@ -8,7 +8,7 @@ use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::controller::ControllerArgs;
 use crate::cli::error::{CHECK_FAILED, note};
 use crate::cli::plan;
-use wavegate_rollout::steering::{self, Person};
+use wavegate_rollout::steering::{self, Actor};
 
 /// Approve the gates that a rollout waits for, or deletions that are held
 ///
@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return speak(&cluster, &args.common, verb, &requests, args.sets.is_one()).await;
         }
         let gate = args.gate.as_deref();
-        let decide = |run: &_, person: Person<'_>| steering::approve(run, gate, person);
+        let decide = |run: &_, person: Actor<'_>| steering::approve(run, gate, person);
         speak_of_runs(&cluster, &args.common, verb, &args.sets, decide).await
     })?;
     answer.print(&args.common)

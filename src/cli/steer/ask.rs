@@ -19,7 +19,7 @@ use crate::cli::output::{Format, printable};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::steering::{self, Written};
-use wavegate_rollout::steering::{Change, Person, Run, Verdict};
+use wavegate_rollout::steering::{Actor, Change, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;
@@ -64,8 +64,8 @@ impl Speaker {
     }
 
     /// The same for decisions.
-    pub fn person(&self) -> Person<'_> {
-        Person { by: &self.by, at: self.at }
+    pub fn person(&self) -> Actor<'_> {
+        Actor { by: &self.by, at: self.at }
     }
 }
 
@@ -250,7 +250,7 @@ pub(super) async fn speak_of_runs(
     common: &Common,
     verb: Verb,
     sets: &Sets,
-    decide: impl Fn(&Run, Person<'_>) -> Verdict,
+    decide: impl Fn(&Run, Actor<'_>) -> Verdict,
 ) -> Result<Answer, Error> {
     let found = sets.with_runs(cluster).await?;
     let speaker = Speaker::of(cluster, common).await?;

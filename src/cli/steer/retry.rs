@@ -13,7 +13,7 @@ use crate::cli::error::{Error, NOT_FOUND, note};
 use crate::cli::live_app::{Kind, named};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
-use wavegate_rollout::steering::{self, Person, Run, Verdict, current};
+use wavegate_rollout::steering::{self, Actor, Run, Verdict, current};
 
 /// Start failed Applications of the current run again
 ///
@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             selector: args.selector.clone(),
             all_namespaces: args.all_namespaces,
         };
-        let decide = |run: &_, person: Person<'_>| steering::retry(run, &[], person);
+        let decide = |run: &_, person: Actor<'_>| steering::retry(run, &[], person);
         speak_of_runs(&cluster, &args.common, VERB, &sets, decide).await
     })?;
     answer.print(&args.common)

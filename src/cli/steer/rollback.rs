@@ -12,7 +12,7 @@ use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::note;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::is_owned;
-use wavegate_rollout::steering::{self, Reach, Run};
+use wavegate_rollout::steering::{self, RollbackScope, Run};
 
 /// End the current run, and take back what it started
 ///
@@ -43,7 +43,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 Request::to_run(set, run.as_ref(), move |run: &Value| {
                     let reach = of.map(|all| {
                         let owned = all.iter().filter(|one| is_owned(one, set));
-                        Reach::of(run.name(), owned.map(Arc::as_ref))
+                        RollbackScope::of(run.name(), owned.map(Arc::as_ref))
                     });
                     steering::rollback(&Run::of(set, run), reach.as_ref(), speaker.person())
                 })

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::watch::failure::{existing, has_code, is_gone};
 use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::stored::{Resource, Set, Status};
+use wavegate_rollout::application_set::stored::{Resource, Status, StoredApplicationSet};
 use wavegate_rollout::rollout::phase::Entry;
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
@@ -39,7 +39,11 @@ pub enum Written {
 /// When the API server rejects the patch or is not available. Code 422 is such an error
 /// unless the object has another version: patches that do not fit an object of the observed
 /// version would never fit.
-pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Written, kube::Error> {
+pub async fn write(
+    client: &Client,
+    set: &StoredApplicationSet,
+    wanted: &Status,
+) -> Result<Written, kube::Error> {
     let api: Api<Object> =
         Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
     let first = update(&api, set, &set.version, &set.status, wanted).await?;
@@ -54,7 +58,7 @@ pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Writte
 /// Updates the status from `from`, which version `version` of the set has.
 async fn update(
     api: &Api<Object>,
-    set: &Set,
+    set: &StoredApplicationSet,
     version: &str,
     from: &Status,
     wanted: &Status,
@@ -92,7 +96,7 @@ async fn update(
 
 async fn send(
     api: &Api<Object>,
-    set: &Set,
+    set: &StoredApplicationSet,
     version: &str,
     operations: Vec<PatchOperation>,
 ) -> Result<Object, kube::Error> {

@@ -3,7 +3,7 @@
 
 use super::super::decision::Snapshot;
 use super::super::reconcile;
-use super::super::stored::Set;
+use super::super::stored::StoredApplicationSet;
 use super::super::windows::Facts;
 use super::*;
 
@@ -24,7 +24,7 @@ fn decided(set: &Value) -> Value {
         });
         Existing::read(&live, Some(wanted), &rules)
     });
-    let (projects, set) = (BTreeMap::new(), Set::read(set));
+    let (projects, set) = (BTreeMap::new(), StoredApplicationSet::read(set));
     let windows = Facts { projects: &projects, clusters: &[] };
     let now = jiff::Timestamp::from_second(1_700_000_009).unwrap();
     let first = Snapshot::first(&set, &generated, &settings, windows, now);
