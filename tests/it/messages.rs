@@ -9,8 +9,12 @@ use regex::Regex;
 /// Places that read a message: the file, without `crates` and `src`, what is looked for, and why no field has it.
 const READERS: [(&str, &str, &str); 44] = [
     // Argo CD's definitions of the two kinds have no field for it.
-    ("rollout/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
-    ("rollout/rollout/held.rs", "SINCE", "the same"),
+    (
+        "rollout/rollout/manual_override.rs",
+        "RUNNING",
+        "the message of an entry in `applicationStatus`",
+    ),
+    ("rollout/rollout/manual_override.rs", "SINCE", "the same"),
     ("rollout/rollout/status.rs", "EARLIER", "the same"),
     ("rollout/rollout/status.rs", "start", "the same"),
     ("rollout/rollout/status.rs", ": ", "the same"),

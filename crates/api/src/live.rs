@@ -44,7 +44,6 @@ lenient! {
         pub controller: Option<bool>,
         /// Whether its deletion in the foreground waits for the object.
         pub block_owner_deletion: Option<bool>,
-    } and always {
         /// Its group and version.
         pub api_version: String,
         /// Its kind.

@@ -23,7 +23,7 @@ use wavegate_cluster::act::commands::{manifests, refresh, steering as words};
 use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{api, resource};
 use wavegate_controller::leader::LEASE;
-use wavegate_rollout::steering::{self, Person, Reach, Run, Verdict};
+use wavegate_rollout::steering::{self, Actor, RollbackScope, Run, Verdict};
 
 impl Environment<'_> {
     /// A commit that changes these Applications or all, which a webhook reports.
@@ -86,7 +86,8 @@ impl Environment<'_> {
             Action::Rollback => {
                 let applications = self.all(Application::KIND).await?;
                 self.say_of_runs(|run, person| {
-                    let reach = Reach::of(&run.name, applications.iter().map(AsRef::as_ref));
+                    let reach =
+                        RollbackScope::of(&run.name, applications.iter().map(AsRef::as_ref));
                     steering::rollback(run, Some(&reach), person)
                 })
                 .await?;
@@ -210,16 +211,13 @@ impl Environment<'_> {
     }
 
     /// What a person says about the current run of each set.
-    async fn say_of_runs(
-        &self,
-        decide: impl Fn(&Run, Person<'_>) -> Verdict,
-    ) -> Result<(), String> {
+    async fn say_of_runs(&self, decide: impl Fn(&Run, Actor<'_>) -> Verdict) -> Result<(), String> {
         let runs: Vec<Arc<Value>> = {
             let seen = self.seen.lock();
             let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
             last.map(|(_, (run, _))| run.clone()).collect()
         };
-        let person = Person { by: USER, at: self.clock.now() };
+        let person = Actor { by: USER, at: self.clock.now() };
         self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
     }
 

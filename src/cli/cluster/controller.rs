@@ -23,7 +23,7 @@ use wavegate_controller::settings::{
 };
 use wavegate_net::clock::Clock;
 use wavegate_providers::{Objects, Providers};
-use wavegate_rollout::application_set::validate::{self, Known};
+use wavegate_rollout::application_set::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::generators::path_pattern::Globbing;
 use wavegate_rollout::desired::inputs::Inputs;
@@ -226,8 +226,8 @@ impl Controller {
     }
 
     /// The existing projects and clusters; `assumed` where they cannot be read.
-    pub fn known(&self, assumed: Known) -> Known {
-        Known {
+    pub fn known(&self, assumed: KnownTargets) -> KnownTargets {
+        KnownTargets {
             projects: self.project_names().unwrap_or(assumed.projects),
             namespace: self.settings.control_plane_namespace.clone(),
             clusters: match &self.secrets {
@@ -243,7 +243,11 @@ impl Controller {
 
     /// Validation errors of generated Applications here; reports which option selects another
     /// control plane when a project is not in this one.
-    pub fn problems(&self, generation: &Generation, known: &Known) -> BTreeMap<String, String> {
+    pub fn problems(
+        &self,
+        generation: &Generation,
+        known: &KnownTargets,
+    ) -> BTreeMap<String, String> {
         let problems = validate::problems(generation, known);
         let is_elsewhere = |one: &Value| !known.projects.contains(project_of(one));
         if generation.applications.iter().any(is_elsewhere) {

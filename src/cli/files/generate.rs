@@ -17,7 +17,7 @@ use wavegate_api::{self as api, ApplicationSet};
 use wavegate_api::{Cluster, Raw};
 use wavegate_rollout::application_set;
 use wavegate_rollout::application_set::generated::{Collector, Generated};
-use wavegate_rollout::application_set::validate::{self, Known};
+use wavegate_rollout::application_set::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::inputs::Inputs;
 use wavegate_rollout::rollout::steps::{Problem, Strategy};
@@ -135,8 +135,8 @@ pub(in crate::cli) fn of_two_sets(what: &str, application: &str, [one, other]: [
 }
 
 /// The projects and clusters that Applications refer to.
-pub(in crate::cli) fn assumed(generation: &Generation) -> Known {
-    let mut known = Known::default();
+pub(in crate::cli) fn assumed(generation: &Generation) -> KnownTargets {
+    let mut known = KnownTargets::default();
     for application in &generation.applications {
         let text = |pointer: &str| {
             application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

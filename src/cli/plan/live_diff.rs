@@ -19,7 +19,7 @@ use wavegate_rollout::application_set::generated::Generated;
 use wavegate_rollout::application_set::observe::Existing;
 use wavegate_rollout::application_set::others::{self, Other};
 use wavegate_rollout::application_set::reconcile::{self, SpecWrites};
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 use wavegate_rollout::application_set::{Gate, Owner, WritePlan, patch, shown, windows};
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::phase::Phase;
@@ -177,7 +177,7 @@ pub(in crate::cli) fn compare(seen: &Seen<'_>) -> Vec<LiveChange> {
     let set = with_identity(seen.set, seen.stored);
     let settings = &seen.settings.decisions;
     let generated = generate::generated(&set, seen.generation, settings);
-    let stored = Set::read(seen.stored.unwrap_or(&set));
+    let stored = StoredApplicationSet::read(seen.stored.unwrap_or(&set));
     let live = seen.existing.values();
     let existing: Vec<Existing> =
         live.filter_map(|live| Existing::related(live, &stored.id, &generated)).collect();

@@ -19,7 +19,7 @@ use crate::cli::console::output::{OutputArgs, OutputFormat, printable};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::commands::steering::{self, Written};
-use wavegate_rollout::steering::{Change, Person, Run, Verdict};
+use wavegate_rollout::steering::{Actor, Change, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;
@@ -63,8 +63,8 @@ impl UserRequest {
     }
 
     /// The same for decisions.
-    pub fn person(&self) -> Person<'_> {
-        Person { by: &self.by, at: self.at }
+    pub fn person(&self) -> Actor<'_> {
+        Actor { by: &self.by, at: self.at }
     }
 }
 
@@ -288,7 +288,7 @@ impl Session<'_> {
     pub async fn change_runs(
         &self,
         sets: &SetSelection,
-        decide: impl Fn(&Run, Person<'_>) -> Verdict,
+        decide: impl Fn(&Run, Actor<'_>) -> Verdict,
     ) -> Result<ActionResults, Error> {
         let found = sets.with_runs(self.cluster).await?;
         let user = self.user_request().await?;

@@ -11,7 +11,7 @@ use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use wavegate_api::application_set::ApplicationSetCondition;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, Next};
-use wavegate_rollout::application_set::stored::{Set, Status};
+use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::application_set::{WritePlan, patch};
 
 /// Minimum delay until a dry run is repeated: a deadline that has passed is not updated,
@@ -28,7 +28,7 @@ pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
 }
 
 /// The changes of a decision.
-pub fn lines(set: &Set, decision: &Decision) -> Vec<String> {
+pub fn lines(set: &StoredApplicationSet, decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
     let has = |finalizers: &[String]| finalizers.iter().any(|one| one == RESOURCES_FINALIZER);
     match decision.finalizers.as_deref().map(has) {

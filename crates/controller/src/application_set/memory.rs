@@ -25,7 +25,7 @@ use wavegate_rollout::application_set::observe::Existing;
 use wavegate_rollout::application_set::others::{Other, Releases};
 use wavegate_rollout::application_set::reconcile::AFTER_BAD_INPUT;
 use wavegate_rollout::application_set::report::Reported;
-use wavegate_rollout::application_set::stored::{Set, Status};
+use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::application_set::windows::Facts;
 use wavegate_rollout::desired::inputs::Projects;
 
@@ -38,7 +38,7 @@ pub struct SetMemory {
     /// The UID of the ApplicationSet; another one of the same name starts without a cache.
     pub uid: String,
     /// The ApplicationSet as last read or written.
-    pub(super) set: Option<Arc<Set>>,
+    pub(super) set: Option<Arc<StoredApplicationSet>>,
     /// When its status was written last.
     written_at: Option<Timestamp>,
     /// The status that was written last and what the API server stored of it, if that
@@ -179,7 +179,7 @@ impl SetMemory {
     }
 
     /// Sets the ApplicationSet as written.
-    pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
+    pub fn wrote(&mut self, set: Arc<StoredApplicationSet>, now: Timestamp) {
         self.set = Some(set);
         self.written_at = Some(now);
     }
@@ -209,7 +209,7 @@ impl SetMemory {
     /// The inputs of a decision; `None` before the first observation.
     pub fn snapshot<'a>(
         &'a self,
-        set: &'a Set,
+        set: &'a StoredApplicationSet,
         settings: &'a Settings,
         now: Timestamp,
     ) -> Option<Snapshot<'a>> {

@@ -12,7 +12,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::{POLICY, RolloutRunStatus};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::watch::object::resource;
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 use wavegate_rollout::notify;
 
 /// How often the status of a policy is tried to be written, and the pause between.
@@ -29,7 +29,7 @@ pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifi
 
 /// Offers the transitions of the runs of a set, as stored: those of this reconcile, and after a
 /// start those that an earlier process has not delivered.
-pub(super) fn offer(set: &Set, steered: &Steered, context: &Context) {
+pub(super) fn offer(set: &StoredApplicationSet, steered: &Steered, context: &Context) {
     let rules = steered.rules();
     if rules.sinks.is_empty() && context.notifier.is_idle() {
         return;
@@ -68,7 +68,12 @@ pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
 }
 
 /// Says so when the mark of a run that was just written is not in what the API server stored.
-pub(super) fn check_mark(set: &Set, name: &str, steered: &Steered, context: &Context) {
+pub(super) fn check_mark(
+    set: &StoredApplicationSet,
+    name: &str,
+    steered: &Steered,
+    context: &Context,
+) {
     let written = steered.run(name);
     let is_pruned = written.is_some_and(|run| run.status.notified.is_none());
     if is_pruned && !steered.rules().sinks.is_empty() {

@@ -19,7 +19,7 @@ use wavegate_rollout::application_set::generated::{Collector, Generated};
 use wavegate_rollout::application_set::observe::Existing;
 use wavegate_rollout::application_set::others::{self, Moves};
 use wavegate_rollout::application_set::reconcile::AFTER_BAD_INPUT;
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 use wavegate_rollout::desired;
 use wavegate_rollout::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
 use wavegate_rollout::desired::queries::Query;
@@ -67,7 +67,7 @@ impl SetMemory {
         let set = match known.filter(|_| !found_namespace) {
             Some(set) => Arc::clone(set),
             None => {
-                let mut set = Set::read(&object.parse_status());
+                let mut set = StoredApplicationSet::read(&object.parse_status());
                 set.id.namespace_uid = namespace_uid;
                 Arc::new(set)
             }
@@ -158,7 +158,12 @@ impl SetMemory {
     /// Whether repositories are read and services asked again: at their interval, after a failure, when a user
     /// asks for it (AS-097), when credentials have changed after a failure, and when another
     /// set needs to know what this one generates.
-    fn check_answers(&mut self, set: &Set, is_needed: bool, now: Timestamp) -> Result<(), Unread> {
+    fn check_answers(
+        &mut self,
+        set: &StoredApplicationSet,
+        is_needed: bool,
+        now: Timestamp,
+    ) -> Result<(), Unread> {
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
         let is_due = self.repositories_due_at().is_some_and(|at| at <= now);
         // The annotation stays after an error; events must not read them without a pause.
@@ -185,7 +190,7 @@ impl SetMemory {
     fn generate(
         &mut self,
         object: &Object,
-        set: &Set,
+        set: &StoredApplicationSet,
         context: &Context,
         may_read: MayRead,
         now: Timestamp,
@@ -248,14 +253,19 @@ impl SetMemory {
     }
 
     /// The names of the Applications that are known, and of those that it owns.
-    fn all_names(&self, set: &Set, context: &Context) -> BTreeSet<String> {
+    fn all_names(&self, set: &StoredApplicationSet, context: &Context) -> BTreeSet<String> {
         let owned = context.core.control_plane.applications.owned_by(&set.id.uid).into_iter();
         let owned = owned.filter(|object| object.namespace() == set.id.namespace);
         let known = self.existing.iter().map(|one| one.name.to_string());
         known.chain(owned.map(|object| object.name().to_owned())).collect()
     }
 
-    fn observe_all(&mut self, set: &Set, generated: &Generated, context: &Context) {
+    fn observe_all(
+        &mut self,
+        set: &StoredApplicationSet,
+        generated: &Generated,
+        context: &Context,
+    ) {
         let cache = &context.core.control_plane.applications;
         let mut objects: BTreeMap<String, Object> = cache
             .owned_by(&set.id.uid)
@@ -278,7 +288,7 @@ impl SetMemory {
 
     fn observe_some(
         &mut self,
-        set: &Set,
+        set: &StoredApplicationSet,
         generated: &Generated,
         names: BTreeSet<String>,
         context: &Context,
@@ -306,7 +316,12 @@ impl SetMemory {
         }
     }
 
-    fn observe_leaving(&mut self, set: &Set, generated: &Generated, context: &Context) {
+    fn observe_leaving(
+        &mut self,
+        set: &StoredApplicationSet,
+        generated: &Generated,
+        context: &Context,
+    ) {
         let cache = &context.core.control_plane.applications;
         // Garbage collection may have removed the reference to the set already; that to the
         // Namespace is removed as well then. Without a controlling owner it protects nothing.

@@ -34,7 +34,7 @@ use wavegate_rollout::application_set::failed;
 use wavegate_rollout::application_set::outcome::WriteOutcome;
 use wavegate_rollout::application_set::reconcile;
 use wavegate_rollout::application_set::report::{self, Carried, Recorded};
-use wavegate_rollout::application_set::stored::{Set, Status};
+use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::desired::inputs::MAX_READS;
 use wavegate_rollout::rollout::wait::Wait;
 
@@ -144,7 +144,7 @@ pub async fn reconcile(
 #[derive(Default)]
 struct Decided {
     decision: Decision,
-    set: Arc<Set>,
+    set: Arc<StoredApplicationSet>,
     /// The time of the observation.
     now: Timestamp,
 }
@@ -246,7 +246,7 @@ async fn decide_once(
 /// Decides; two sets that share a limit do not decide at the same time.
 fn decide_with_shares(
     key: &ObjectKey,
-    set: &Set,
+    set: &StoredApplicationSet,
     context: &Context,
     memory: &mut SetMemory,
     now: Timestamp,
@@ -282,11 +282,15 @@ fn record(
 }
 
 /// Writes the Applications.
-async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<WriteOutcome> {
+async fn write(
+    set: &StoredApplicationSet,
+    context: &Context,
+    decision: &Decision,
+) -> Vec<WriteOutcome> {
     writer(set, context).write(&decision.writes).await
 }
 
-fn writer(set: &Set, context: &Context) -> Writer {
+fn writer(set: &StoredApplicationSet, context: &Context) -> Writer {
     Writer::new(
         &context.core.client,
         &set.id.namespace,
@@ -300,12 +304,12 @@ fn writer(set: &Set, context: &Context) -> Writer {
 /// A status that the API server rejects must not stop a rollout in silence: then only a
 /// condition with the error is written.
 async fn write_status(
-    set: &Arc<Set>,
+    set: &Arc<StoredApplicationSet>,
     wanted: Option<&Status>,
     context: &Context,
     memory: &mut SetMemory,
     now: Timestamp,
-) -> Result<Option<Arc<Set>>, Error> {
+) -> Result<Option<Arc<StoredApplicationSet>>, Error> {
     let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
     if memory.was_answered(&set.status, wanted) {
         return Ok(Some(Arc::clone(set)));
@@ -341,14 +345,14 @@ async fn write_status(
 }
 
 fn take_over(
-    set: &Set,
+    set: &StoredApplicationSet,
     status: Status,
     object: Object,
     context: &Context,
     memory: &mut SetMemory,
     now: Timestamp,
-) -> Arc<Set> {
-    let new = Arc::new(Set {
+) -> Arc<StoredApplicationSet> {
+    let new = Arc::new(StoredApplicationSet {
         id: set.id.clone(),
         version: object.resource_version().to_owned(),
         generation: set.generation,
@@ -416,7 +420,7 @@ async fn report_stuck(about: &Object, context: &Context, memory: &mut SetMemory,
 
 /// Writes the finalizers of the ApplicationSet; after a conflict, the next reconcile does it.
 async fn write_finalizers(
-    set: &Set,
+    set: &StoredApplicationSet,
     context: &Context,
     finalizers: &[String],
 ) -> Result<(), Error> {
@@ -426,7 +430,11 @@ async fn write_finalizers(
 
 /// Writes annotations of the ApplicationSet. That they are stored is checked, since the next
 /// reconcile would write them again.
-async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Result<(), Error> {
+async fn write_annotations(
+    set: &StoredApplicationSet,
+    context: &Context,
+    wanted: &Value,
+) -> Result<(), Error> {
     patch_set(set, context, json!({ "annotations": wanted })).await?;
     let newest = context.core.control_plane.sets.get(&key_of(set));
     let stored = newest.map(|set| set.parse_status().annotations().cloned().unwrap_or_default());
@@ -446,7 +454,7 @@ async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Resu
 /// Removes the refresh annotation at the end of a reconcile (AS-148, AS-420). If that
 /// fails, the status reports it until it succeeds.
 async fn end_refresh(
-    set: &Arc<Set>,
+    set: &Arc<StoredApplicationSet>,
     context: &Context,
     memory: &mut SetMemory,
     next: Next,
@@ -475,17 +483,23 @@ async fn end_refresh(
     Err(error)
 }
 
-fn key_of(set: &Set) -> ObjectKey {
+fn key_of(set: &StoredApplicationSet) -> ObjectKey {
     ObjectKey::new(&set.id.namespace, &set.id.name)
 }
 
-async fn patch_set(set: &Set, context: &Context, metadata: Value) -> Result<(), Error> {
+async fn patch_set(
+    set: &StoredApplicationSet,
+    context: &Context,
+    metadata: Value,
+) -> Result<(), Error> {
     let written =
         application_set_metadata::patch_set_metadata(&context.core.client, set, metadata).await;
     let stored = written
         .map_err(|error| Error::Patch { name: key_of(set).to_string(), reason: reason(&error) })?;
     // One that was held by its last finalizer is gone now.
-    if let Some(object) = stored.filter(|object| !Set::read(&object.parse_status()).is_deleting) {
+    if let Some(object) =
+        stored.filter(|object| !StoredApplicationSet::read(&object.parse_status()).is_deleting)
+    {
         context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
     }
     Ok(())
@@ -498,7 +512,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
         return;
     }
     let Some(object) = context.core.control_plane.sets.get(key) else { return };
-    let set = Set::read(&object.parse_status());
+    let set = StoredApplicationSet::read(&object.parse_status());
     let error = error.to_string();
     let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
     match status_writer::write_set_status(&context.core.client, &set, &status).await {

@@ -10,7 +10,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
 use wavegate_cluster::watch::failure::reason;
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::{RunDecision, number_of};
 
 /// What the reconcile does after the run was recorded.
@@ -31,7 +31,7 @@ pub(super) enum Recorded {
 /// When something that people or the next decision depend on cannot be stored. What only
 /// reports is tried again by the next reconcile.
 pub(super) async fn record(
-    set: &Set,
+    set: &StoredApplicationSet,
     steered: &mut Steered,
     decision: &RunDecision,
     context: &Context,
@@ -72,7 +72,7 @@ pub(super) async fn record(
 }
 
 async fn write(
-    set: &Set,
+    set: &StoredApplicationSet,
     steered: &Steered,
     decision: &RunDecision,
     context: &Context,

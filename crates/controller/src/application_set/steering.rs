@@ -13,10 +13,10 @@ use wavegate_api::{Raw, ReadError, read};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::number_of;
 use wavegate_rollout::rollout::steer::rules::{Policy, Rules};
-use wavegate_rollout::rollout::steering::{CurrentRun, LateWords, Pool, Steering, Unreadable};
+use wavegate_rollout::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering, Unreadable};
 
 /// The versions that the rules of a set were made of.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub struct Steered {
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
     /// What people said to those before the latest.
-    late: Vec<LateWords>,
+    late: Vec<StaleRequests>,
     has_runs: bool,
     /// Whether there may be runs, and policies, that cannot be read.
     hides_runs: bool,
@@ -126,7 +126,7 @@ impl Steered {
     /// Reads what has changed.
     pub fn observe(
         &mut self,
-        set: &Set,
+        set: &StoredApplicationSet,
         generated: &Arc<Generated>,
         plane: &ControlPlane,
         reports: &Reports,
@@ -182,7 +182,7 @@ impl Steered {
         let before = runs.len().saturating_sub(1);
         self.history = runs.iter().take(before).map(|run| run.status.clone()).collect();
         let late = |run: &Run| match run.unreadable {
-            None => LateWords::of(run.object.name(), &run.spec, &run.status),
+            None => StaleRequests::of(run.object.name(), &run.spec, &run.status),
             Some(_) => None,
         };
         self.late = runs.iter().take(before).filter_map(late).collect();
@@ -200,7 +200,7 @@ impl Steered {
     }
 
     /// The input of a decision; `None` when nothing can be said about the set.
-    pub fn input<'a>(&'a self, set: &'a Set) -> Option<Steering<'a>> {
+    pub fn input<'a>(&'a self, set: &'a StoredApplicationSet) -> Option<Steering<'a>> {
         let is_free = !self.has_runs && !self.hides_runs && self.rules.is_empty();
         if is_free && set.paused.is_none() {
             return None;
@@ -236,7 +236,11 @@ impl Steered {
     }
 }
 
-fn rules(policies: impl Iterator<Item = Object>, set: &Set, generated: &Generated) -> Rules {
+fn rules(
+    policies: impl Iterator<Item = Object>,
+    set: &StoredApplicationSet,
+    generated: &Generated,
+) -> Rules {
     let policies: Vec<Policy> = policies
         .map(|object| Policy {
             name: object.name().to_owned(),

@@ -16,7 +16,7 @@ use wavegate_application::project;
 use wavegate_cluster::watch::control_plane::{ControlPlane, clusters_of};
 use wavegate_cluster::watch::object::Object;
 use wavegate_engine::windows::Window;
-use wavegate_rollout::application_set::validate::Known;
+use wavegate_rollout::application_set::validate::KnownTargets;
 use wavegate_rollout::desired::inputs::{ProjectReads, Projects};
 
 /// Projects and clusters.
@@ -25,7 +25,7 @@ pub struct Surroundings {
     /// The observed versions of these objects.
     versions: Vec<(String, String)>,
     /// The projects and clusters that Applications may refer to.
-    pub known: Known,
+    pub known: KnownTargets,
     /// The projects, with how generators may read their repositories.
     projects: Projects,
     /// What projects demand of the commits of these.
@@ -104,7 +104,7 @@ impl Surroundings {
         let projects = projects.into_keys().collect();
         let clusters = plane.clusters();
         let namespace = namespace.to_owned();
-        self.known = Known { projects, namespace, clusters: clusters_of(&clusters) };
+        self.known = KnownTargets { projects, namespace, clusters: clusters_of(&clusters) };
         self.clusters = clusters.into();
         let secrets: Vec<Secret> = secrets.iter().filter_map(|object| object.read().ok()).collect();
         let credentials = RepositorySecrets::read(&secrets).trusting(Arc::clone(&plane.trust));

@@ -16,7 +16,7 @@ use super::generated::Generated;
 use super::observe::Existing;
 use super::others::{Other, Releases};
 use super::settings::Settings;
-use super::stored::{Set, Status};
+use super::stored::{Status, StoredApplicationSet};
 use super::windows;
 use super::write_plan::WritePlan;
 use crate::rollout::RolloutPlan;
@@ -30,7 +30,7 @@ use wavegate_engine::wait::{WaitFor, WakeEvent};
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The set.
-    pub set: &'a Set,
+    pub set: &'a StoredApplicationSet,
     /// The result of reading its spec.
     pub generated: &'a Generated,
     /// The settings.
@@ -74,7 +74,7 @@ static NO_RELEASES: Releases = Releases::NONE;
 impl<'a> Snapshot<'a> {
     /// That of a set without Applications, for a controller that has done nothing yet.
     pub fn first(
-        set: &'a Set,
+        set: &'a StoredApplicationSet,
         generated: &'a Generated,
         settings: &'a Settings,
         windows: windows::Facts<'a>,

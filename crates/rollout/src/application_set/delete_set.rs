@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::decision::{Decision, Next, Snapshot};
-use super::deletion::{self, Deletion, Reverse, Stage};
+use super::deletion::{self, Deletion, DeletionStage, Reverse};
 use super::events;
 use super::findings::{self, Failure};
 use super::status;
@@ -40,22 +40,22 @@ pub(super) fn delete(snapshot: &Snapshot<'_>) -> Decision {
         now,
     };
     match deletion::stage(&deletion) {
-        Stage::Done => {
+        DeletionStage::Done => {
             let mut finalizers = set.finalizers.clone();
             finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
             Decision { finalizers: Some(finalizers), next: Next::Gone, ..Decision::default() }
         }
-        Stage::Act(writes) => Decision {
+        DeletionStage::Act(writes) => Decision {
             writes,
             next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
             ..Decision::default()
         },
-        Stage::Wait(leaving) => Decision {
+        DeletionStage::Wait(leaving) => Decision {
             leaving,
             next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
             ..Decision::default()
         },
-        Stage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
+        DeletionStage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
     }
 }
 

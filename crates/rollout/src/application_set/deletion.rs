@@ -23,7 +23,7 @@ const FINALIZERS_SHOWN: usize = 5;
 
 /// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
+pub enum DeletionStage {
     /// Apply these writes.
     Act(WritePlan),
     /// Delete in reverse order.
@@ -220,15 +220,15 @@ pub struct Deletion<'a> {
 ///
 /// If the policy forbids deletion, the Applications are orphaned first
 /// (AS-167, AS-384).
-pub fn stage(deletion: &Deletion<'_>) -> Stage {
+pub fn stage(deletion: &Deletion<'_>) -> DeletionStage {
     let Deletion { finalizers, owned, policy, reverse, now } = *deletion;
     if owned.is_empty() {
-        return Stage::Done;
+        return DeletionStage::Done;
     }
     if finalizers.iter().any(|finalizer| finalizer == "orphan") {
         // `kubectl delete --cascade=orphan`: garbage collection orphans the
         // Applications, so they are kept (AS-169).
-        return Stage::Wait(owned.iter().map(|one| one.name.clone()).collect());
+        return DeletionStage::Wait(owned.iter().map(|one| one.name.clone()).collect());
     }
     let act = |patches: Vec<(&String, &String)>| {
         let patch = |(name, json): (&String, &String)| Patch {
@@ -240,7 +240,7 @@ pub fn stage(deletion: &Deletion<'_>) -> Stage {
             refreshes: false,
         };
         let patches = patches.into_iter().map(patch).collect();
-        Stage::Act(WritePlan { patches, ..WritePlan::default() })
+        DeletionStage::Act(WritePlan { patches, ..WritePlan::default() })
     };
     if !policy.deletes() {
         return act(owned.iter().map(|one| (&one.name, &one.release)).collect());
@@ -249,10 +249,10 @@ pub fn stage(deletion: &Deletion<'_>) -> Stage {
     let guarded = owned.iter().filter_map(|one| Some((&one.name, one.unguard.as_ref()?)));
     let guarded: Vec<_> = guarded.collect();
     match reverse {
-        Some(strategy) => Stage::Reverse(in_reverse(owned, strategy, now)),
+        Some(strategy) => DeletionStage::Reverse(in_reverse(owned, strategy, now)),
         None if !guarded.is_empty() => act(guarded),
         // Garbage collection deletes them by their owner reference.
-        None => Stage::Done,
+        None => DeletionStage::Done,
     }
 }
 

@@ -44,10 +44,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::approval::Approval;
-use super::found::Found;
+use super::found::GeneratorHistory;
 use super::generated::Generated;
 use super::settings::Settings;
-use super::stored::{MESSAGE_LIMIT, Set};
+use super::stored::{MESSAGE_LIMIT, StoredApplicationSet};
 use super::write_plan::{Held, WritePlan};
 use crate::desired::inputs::Finding;
 use crate::rollout::status::cut;
@@ -76,7 +76,7 @@ pub struct HoldDecision {
 
 /// What may hold deletions.
 #[derive(Clone, Debug)]
-pub struct Doubts<'a> {
+pub struct HoldReasons<'a> {
     /// Whether the set owns Applications that it does not generate, whatever keeps them from
     /// being deleted: while there are any, an emptied generator stays emptied.
     pub has_left: bool,
@@ -125,10 +125,10 @@ pub fn over_hidden(policies: &[String], deletes: usize) -> Option<String> {
 /// Removes the deletions from a plan that emptied generators ask for, or that another set may
 /// be meant to prevent.
 pub fn hold(
-    set: &Set,
+    set: &StoredApplicationSet,
     generated: &Generated,
     settings: &Settings,
-    doubts: Doubts<'_>,
+    doubts: HoldReasons<'_>,
     writes: &mut WritePlan,
 ) -> HoldDecision {
     if generated.error.is_some() || !settings.hold_deletions && doubts.over.is_none() {
@@ -137,7 +137,7 @@ pub fn hold(
     let reads = &generated.reads;
     let has_read = reads.clusters || !reads.git.is_empty() || !reads.queries.is_empty();
     let is_observed = settings.hold_deletions && has_read;
-    let now = is_observed.then(|| Found::of(generated));
+    let now = is_observed.then(|| GeneratorHistory::of(generated));
     let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
     let emptied = match now {
         None => Vec::new(),
@@ -153,7 +153,7 @@ pub fn hold(
     let kept = match (&stored, &now) {
         (Some(stored), Some(now)) if !emptied.is_empty() => {
             let generators = stored.generators.union(&now.generators).cloned().collect();
-            annotations(set, Some(&Found { of: now.of.clone(), generators }), None)
+            annotations(set, Some(&GeneratorHistory { of: now.of.clone(), generators }), None)
         }
         (None, Some(_)) if !emptied.is_empty() => None,
         (_, now) => annotations(set, now.as_ref(), None),
@@ -222,7 +222,7 @@ pub fn approval_of(message: &str) -> Option<(&str, &str)> {
 }
 
 /// The message of the condition. The command is at its end; what is before it is shortened.
-fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
+fn message(set: &StoredApplicationSet, why: &str, held: Option<&Held>, hash: &str) -> String {
     let held = held.map(Held::to_string).unwrap_or_default();
     let other = match &set.approved_deletions {
         Some(other) => format!("; {APPROVED_DELETIONS}={} is no approval of these", cut(other, 16)),
@@ -238,7 +238,11 @@ fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
 
 /// The annotations of the set to write: what was found, and the approval if it changes, to null
 /// when it is not needed any more.
-fn annotations(set: &Set, found: Option<&Found>, approval: Option<Value>) -> Option<Value> {
+fn annotations(
+    set: &StoredApplicationSet,
+    found: Option<&GeneratorHistory>,
+    approval: Option<Value>,
+) -> Option<Value> {
     let found = found.filter(|found| set.found.as_ref() != Some(*found));
     let found = found.map(|found| (FOUND.to_owned(), found.text().into()));
     let approval = approval.map(|approval| (APPROVED_DELETIONS.to_owned(), approval));
@@ -248,7 +252,7 @@ fn annotations(set: &Set, found: Option<&Found>, approval: Option<Value>) -> Opt
 
 /// The generators that find nothing, and found something; of those inside of each other, the
 /// inner ones, which are the cause. One that has ended is no reason, nor what is empty by it.
-fn emptied(stored: Option<&Found>, found: &BTreeMap<String, Finding>) -> Vec<String> {
+fn emptied(stored: Option<&GeneratorHistory>, found: &BTreeMap<String, Finding>) -> Vec<String> {
     let is_known = |place: &str| stored.is_none_or(|stored| stored.generators.contains(place));
     let of = |wanted: Finding| found.iter().filter(move |(_, found)| **found == wanted);
     let empty = of(Finding::Nothing).filter(|(place, _)| is_known(place));

@@ -8,12 +8,12 @@ use super::findings::Failure;
 use super::outcome::Cause;
 use super::report::CAUSE_LIMIT;
 use super::status;
-use super::stored::{Set, Status};
+use super::stored::{Status, StoredApplicationSet};
 use wavegate_api::conditions::application_set::reason;
 
 /// The status of a set with an error, and its Event.
 fn with(
-    set: &Set,
+    set: &StoredApplicationSet,
     reason: &'static str,
     message: String,
     redact: fn(&str) -> String,
@@ -42,7 +42,7 @@ pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>
 
 /// The status of a set whose refresh annotation could not be removed, with an Event.
 pub fn refresh_failed(
-    set: &Set,
+    set: &StoredApplicationSet,
     message: &str,
     redact: fn(&str) -> String,
     now: Timestamp,
@@ -52,7 +52,12 @@ pub fn refresh_failed(
 
 /// The status of a set of a control plane that cannot read what it decides from: nothing is
 /// decided from defaults meanwhile.
-pub fn unread(set: &Set, error: &str, redact: fn(&str) -> String, now: Timestamp) -> Status {
+pub fn unread(
+    set: &StoredApplicationSet,
+    error: &str,
+    redact: fn(&str) -> String,
+    now: Timestamp,
+) -> Status {
     let message = format!(
         "{}; no Application is created, updated, synced or deleted until it can be, and it is \
          read again until then",
@@ -63,7 +68,7 @@ pub fn unread(set: &Set, error: &str, redact: fn(&str) -> String, now: Timestamp
 
 /// The status of a set whose reconcile panicked, with an Event.
 pub fn failed(
-    set: &Set,
+    set: &StoredApplicationSet,
     error: &str,
     redact: fn(&str) -> String,
     now: Timestamp,

@@ -8,7 +8,7 @@ use super::emptied::HeldDeletions;
 use super::generated::Generated;
 use super::observe::Existing;
 use super::settings::Settings;
-use super::stored::Set;
+use super::stored::StoredApplicationSet;
 use super::write_plan::Held;
 use crate::rollout::RolloutPlan;
 use crate::rollout::listed::Listed;
@@ -37,7 +37,7 @@ pub struct Failure {
 #[derive(Clone, Debug)]
 pub struct Findings<'a> {
     /// The set, with the status that is updated.
-    pub set: &'a Set,
+    pub set: &'a StoredApplicationSet,
     /// The result of reading its spec.
     pub generated: &'a Generated,
     /// The settings.

@@ -10,14 +10,14 @@ use wavegate_api::annotations::{FOUND, annotation};
 
 /// What the generators of a spec found last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct GeneratorHistory {
     /// A digest of each element of `spec.generators`.
     pub of: Vec<String>,
     /// The paths of those that found something.
     pub generators: BTreeSet<String>,
 }
 
-impl Found {
+impl GeneratorHistory {
     /// The annotation of a set; `None` when it is absent or unreadable.
     pub fn read(set: &Value) -> Option<Self> {
         let stored: Value = serde_json::from_str(annotation(set, FOUND)?).ok()?;

@@ -11,7 +11,7 @@ use super::ignore::{self, Ignore};
 use super::policy::Policy;
 use super::preserve::Preserve;
 use super::settings::Settings;
-use super::validate::{Known, Target, problem_of_target};
+use super::validate::{KnownTargets, Target, problem_of_target};
 use super::write_plan::Gate;
 use super::{autosync, shape};
 use crate::desired;
@@ -156,7 +156,7 @@ impl Generated {
 
     /// The validation errors of its Applications, by name: their own, and those that depend
     /// on the cluster.
-    pub fn invalid(&self, known: &Known) -> BTreeMap<String, String> {
+    pub fn invalid(&self, known: &KnownTargets) -> BTreeMap<String, String> {
         let problem = |wanted: &Wanted| {
             let problem = wanted.problem.clone();
             let problem = problem.or_else(|| problem_of_target(&wanted.target, known))?;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::decision::{Decision, Next, Snapshot};
 use super::delete_set;
-use super::emptied::{self, Doubts, HeldDeletions, HoldDecision};
+use super::emptied::{self, HeldDeletions, HoldDecision, HoldReasons};
 use super::events::{self, Event};
 use super::excluded;
 use super::findings::{self, Failure, Findings, Rollout};
@@ -26,7 +26,7 @@ use super::outcome::Cause;
 use super::pace;
 use super::plan::{self, Operation, PlanInput, refusal};
 use super::status;
-use super::stored::Set;
+use super::stored::StoredApplicationSet;
 use super::windows;
 use super::write_plan::{Gate, WritePlan};
 use crate::rollout::listed::{self, Listed, Record, RecordKind};
@@ -232,12 +232,18 @@ fn hold(
     let hidden = snapshot.steering.as_ref().map_or(&[][..], |steering| steering.hidden_policies());
     let over = emptied::over(limits, writes.deletes.len(), owned)
         .or_else(|| emptied::over_hidden(hidden, writes.deletes.len()));
-    emptied::hold(set, generated, settings, Doubts { has_left, failed, is_waiting, over }, writes)
+    emptied::hold(
+        set,
+        generated,
+        settings,
+        HoldReasons { has_left, failed, is_waiting, over },
+        writes,
+    )
 }
 
 /// The stalled waits that were reported, and those that were not.
 pub(super) fn stalls(
-    set: &Set,
+    set: &StoredApplicationSet,
     plan: Option<&RolloutPlan>,
 ) -> (Vec<(String, Timestamp)>, Vec<Wait>) {
     let (mut reported, mut new) = (Vec::new(), Vec::new());

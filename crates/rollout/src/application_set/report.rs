@@ -10,7 +10,7 @@ use super::findings::{Failure, Findings, Rollout};
 use super::outcome::{Act, Cause, Ended, WriteOutcome};
 use super::reconcile::stalls;
 use super::status;
-use super::stored::{Set, Status};
+use super::stored::{Status, StoredApplicationSet};
 use super::write_plan::Held;
 use crate::rollout::RolloutPlan;
 use crate::rollout::wait::Wait;
@@ -40,7 +40,7 @@ pub struct Reported {
 #[derive(Clone, Copy, Debug)]
 pub struct Carried<'a> {
     /// The set, with the status as it was written.
-    pub set: &'a Set,
+    pub set: &'a StoredApplicationSet,
     /// The outcomes of the writes.
     pub outcomes: &'a [WriteOutcome],
     /// The stalled waits that were reported.

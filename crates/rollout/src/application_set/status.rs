@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::conditions::{conditions, health, set_condition, sort};
 use super::findings::{Failure, Findings, Rollout, rollout_text, text};
 use super::observe::Existing;
-use super::stored::{self as stored_set, Resource, Set, Status};
+use super::stored::{self as stored_set, Resource, Status, StoredApplicationSet};
 use crate::rollout::listed::Listed;
 use crate::rollout::phase::Entry;
 use crate::rollout::status::{self as entries, cut};
@@ -23,7 +23,7 @@ const RESOURCE_LIMIT: usize = 600;
 /// The status of a set in which only the conditions about errors and the
 /// health change.
 pub fn with_error(
-    set: &Set,
+    set: &StoredApplicationSet,
     failure: &Failure,
     redact: fn(&str) -> String,
     now: Timestamp,
@@ -40,7 +40,7 @@ pub fn with_error(
 }
 
 /// The status of a set that is being deleted, after an error was fixed.
-pub fn without_error(set: &Set, now: Timestamp) -> Status {
+pub fn without_error(set: &StoredApplicationSet, now: Timestamp) -> Status {
     let mut status = set.status.clone();
     let (kind, reason) = (condition::ERROR_OCCURRED, reason::APPLICATION_SET_UP_TO_DATE);
     let message = "applications are being deleted";

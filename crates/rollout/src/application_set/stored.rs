@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::found::Found;
+use super::found::GeneratorHistory;
 use super::generated::labels_of;
 use super::owner::Identity;
 use super::rollout_storage::Storage;
@@ -33,7 +33,7 @@ const HEALTH_MESSAGE: usize = 256;
 
 /// What is known about a set besides its spec.
 #[derive(Clone, Debug, Default)]
-pub struct Set {
+pub struct StoredApplicationSet {
     /// Its identity.
     pub id: Identity,
     /// Its resource version.
@@ -47,7 +47,7 @@ pub struct Set {
     /// Whether a refresh is requested (AS-420).
     pub is_refreshing: bool,
     /// What its generators found last, if that is stored.
-    pub found: Option<Found>,
+    pub found: Option<GeneratorHistory>,
     /// The deletions that a person approves, as their hash.
     pub approved_deletions: Option<String>,
     /// Why a person has paused it, if one has (ST-020).
@@ -60,7 +60,7 @@ pub struct Set {
     pub status: Status,
 }
 
-impl Set {
+impl StoredApplicationSet {
     /// From a raw set.
     pub fn read(set: &Value) -> Self {
         let status = set.get("status").unwrap_or(&Value::Null);
@@ -71,7 +71,7 @@ impl Set {
             is_deleting: set.is_deleting(),
             finalizers: finalizers(set).map(str::to_owned).collect(),
             is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),
-            found: Found::read(set),
+            found: GeneratorHistory::read(set),
             approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
             paused: annotation(set, PAUSED).map(str::to_owned),
             unknown_annotations: unknown_of_set(set),

@@ -24,7 +24,7 @@ use super::*;
 use crate::desired::Generation;
 use crate::desired::inputs::Reads;
 use crate::rollout::Start;
-use validate::Known;
+use validate::KnownTargets;
 use wavegate_api::annotations::REFRESH;
 use wavegate_api::live::LiveSpec;
 use wavegate_api::{API_VERSION, Cluster};
@@ -444,7 +444,7 @@ fn cluster(name: &str, server: &str) -> Cluster {
 
 #[test]
 fn invalid_applications_are_named_as_in_table_a_11() {
-    let known = Known {
+    let known = KnownTargets {
         projects: ["default".to_owned()].into(),
         namespace: "argocd".to_owned(),
         clusters: vec![

@@ -11,7 +11,7 @@ use wavegate_api::{ApplicationDestination, Cluster, read_leniently};
 
 /// The input of a validation.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownTargets {
     /// The AppProjects in the control-plane namespace.
     pub projects: BTreeSet<String>,
     /// That namespace; empty when none was searched.
@@ -22,7 +22,7 @@ pub struct Known {
 
 /// Validation errors of generated Applications, by [`Generation::called`]:
 /// their own, and those that depend on the cluster.
-pub fn problems(generation: &Generation, known: &Known) -> BTreeMap<String, String> {
+pub fn problems(generation: &Generation, known: &KnownTargets) -> BTreeMap<String, String> {
     let mut problems = problems_alone(generation);
     for (name, application) in generation.called() {
         if problems.contains_key(name) {
@@ -60,7 +60,7 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
 }
 
 /// Validation errors of an Application that depend on the cluster.
-pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
+pub fn problem_here(application: &Value, known: &KnownTargets) -> Option<String> {
     problem_of_target(&Target::of(&LiveSpec::of(application)), known)
 }
 
@@ -101,7 +101,7 @@ impl Target {
 }
 
 /// Validation errors of a project and destination.
-pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
+pub fn problem_of_target(target: &Target, known: &KnownTargets) -> Option<String> {
     let project = &*target.project;
     if !known.projects.contains(project) {
         let place = match known.namespace.as_str() {

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::entry::Phase;
 use super::observed::Observed;
-use super::snapshot::{InFlight, Places, RolloutSnapshot, Row};
+use super::snapshot::{InFlight, RolloutSnapshot, Row, SlotCount};
 use super::steering::Excuse;
-use super::wait::{self, KindCount, Turn, Unfinished, WAITING_LIMIT, Wait, WaitKind};
+use super::wait::{self, KindCount, StepCapacity, Unfinished, WAITING_LIMIT, Wait, WaitKind};
 
 /// The counts of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +100,11 @@ impl Gate {
 
     /// The places of one Application. In a step that is closed it cannot start, and an earlier one
     /// must not wait for it.
-    pub fn places_of(&self, row: &Row<'_>) -> Places {
-        Places { in_flight: u64::from(row.is_in_flight()), kept: u64::from(self.keeps_place(row)) }
+    pub fn places_of(&self, row: &Row<'_>) -> SlotCount {
+        SlotCount {
+            in_flight: u64::from(row.is_in_flight()),
+            kept: u64::from(self.keeps_place(row)),
+        }
     }
 
     /// Whether an Application is promoted, and its operation is not written.
@@ -126,11 +129,11 @@ impl Gate {
     }
 
     /// Each step's count, given the places that are taken.
-    pub fn step_states(&self, places: &[Places]) -> Vec<StepState> {
+    pub fn step_states(&self, places: &[SlotCount]) -> Vec<StepState> {
         let state = |(index, gate): (usize, &StepGate)| StepState {
             total: gate.total,
             complete: gate.complete,
-            in_flight: places.get(index).map(Places::all).unwrap_or_default(),
+            in_flight: places.get(index).map(SlotCount::all).unwrap_or_default(),
             limit: gate.limit,
             open: self.is_open(index),
         };
@@ -172,8 +175,12 @@ impl Gate {
             let places = in_flight.per_step.get(step).copied().unwrap_or_default();
             let keeps_place = self.keeps_place(row);
             let moves = places.taken(keeps_place) > 0;
-            let turn =
-                Turn { limit: self.limit(step), places, keeps_place, is_full: in_flight.is_full };
+            let turn = StepCapacity {
+                limit: self.limit(step),
+                places,
+                keeps_place,
+                is_full: in_flight.is_full,
+            };
             let live_health = snapshot.settings.require_live_health;
             let Some(unfinished) = Unfinished::of(row, turn, live_health) else { continue };
             waits.count += 1;

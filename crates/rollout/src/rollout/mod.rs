@@ -64,14 +64,14 @@ pub mod counts;
 mod cut;
 pub mod entry;
 pub mod gate;
-pub mod held;
-mod lag;
 pub mod listed;
+pub mod manual_override;
 pub mod observed;
 pub mod phase;
 pub mod preview;
 mod record;
 pub mod report;
+mod revision_skew;
 pub mod snapshot;
 mod start;
 pub mod status;
@@ -240,7 +240,7 @@ fn refreshes(rows: &[Row<'_>]) -> Vec<String> {
 fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
     // Time counts only while the step is open, which is not known yet.
     let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
-    let behind = lag::behind(snapshot.members);
+    let behind = revision_skew::behind(snapshot.members);
     let row = |(member, behind): (&'a Member<'a>, Option<Lag>)| {
         let advance = |seen: &Observed| {
             phase::advance(member.name, member.entry, member.step(), seen, &rules, now)

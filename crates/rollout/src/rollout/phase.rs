@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Earlier, REQUESTED_BEFORE};
 pub use super::entry::{Entry, Mark, Phase, Rules};
-use super::held;
+use super::manual_override;
 pub use super::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
@@ -76,7 +76,7 @@ pub fn advance(
         entry.set(Phase::Waiting, "Application drifted (OutOfSync), waiting for its step", now); // R1d
     }
 
-    if let Some(message) = held::hold(stored, &mut entry, seen, is_new) {
+    if let Some(message) = manual_override::hold(stored, &mut entry, seen, is_new) {
         entry.hold(message, now);
         return entry;
     }

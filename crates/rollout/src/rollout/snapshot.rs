@@ -237,7 +237,7 @@ impl Row<'_> {
 /// What is in flight: the number per step, and the size in the status.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    pub per_step: Vec<Places>,
+    pub per_step: Vec<SlotCount>,
     pub bytes: usize,
     /// An Application was not promoted because the status is full.
     pub is_full: bool,
@@ -245,14 +245,14 @@ pub(super) struct InFlight {
 
 /// The places of a step that are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SlotCount {
     /// By what is in flight.
     pub in_flight: u64,
     /// By those that are started again ([`Row::keeps_place`]) as soon as their step is open.
     pub kept: u64,
 }
 
-impl Places {
+impl SlotCount {
     /// How many are taken.
     pub fn all(&self) -> u64 {
         self.in_flight + self.kept
@@ -286,7 +286,7 @@ impl Places {
     }
 }
 
-impl AddAssign for Places {
+impl AddAssign for SlotCount {
     fn add_assign(&mut self, other: Self) {
         self.in_flight += other.in_flight;
         self.kept += other.kept;

@@ -6,7 +6,7 @@ use super::entry::Earlier;
 use super::gate::Gate;
 use super::listed;
 use super::phase::{Compared, Entry, Observed, Phase};
-use super::snapshot::{InFlight, Member, Places, RolloutSnapshot, Row};
+use super::snapshot::{InFlight, Member, RolloutSnapshot, Row, SlotCount};
 use super::steer::Steer;
 use super::steer::pace::Pace;
 use super::steer::started::Started;
@@ -96,8 +96,8 @@ pub(super) fn revert_excess(
     pace: &mut Pace,
     rows: &mut [Row<'_>],
     now: Timestamp,
-) -> Vec<Places> {
-    let mut places = vec![Places::default(); gate.step_count()];
+) -> Vec<SlotCount> {
+    let mut places = vec![SlotCount::default(); gate.step_count()];
     for row in rows.iter().filter(|row| !gate.has_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
         if let Some(of_step) = entry.step.and_then(|step| places.get_mut(step)) {
@@ -137,7 +137,7 @@ pub(super) fn promote(
     gate: &Gate,
     pace: &mut Pace,
     rows: &mut [Row<'_>],
-    places: Vec<Places>,
+    places: Vec<SlotCount>,
     now: Timestamp,
 ) -> InFlight {
     let reserved = |row: &Row<'_>| Some(listed::reserved(row.member, row.entry.as_ref()?));

@@ -36,7 +36,7 @@ pub struct Steering<'a> {
     /// The ended runs before the latest one, for the estimate.
     pub history: &'a [RolloutRunStatus],
     /// What people said to earlier runs, which act on nothing any more.
-    pub late: &'a [LateWords],
+    pub late: &'a [StaleRequests],
     /// When the status of a run was written last, as far as this controller knows.
     pub written_at: Option<Timestamp>,
 }
@@ -97,7 +97,7 @@ impl Steering<'_> {
 
 /// What people said to a run that a later one has followed, and that its status does not name yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LateWords {
+pub struct StaleRequests {
     /// The name of the run.
     pub run: String,
     /// Its status as it is stored.

@@ -47,7 +47,7 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
-use super::snapshot::{Denied, Lag, Places, Row, Unwritten};
+use super::snapshot::{Denied, Lag, Row, SlotCount, Unwritten};
 use super::steering::{Hold, RowSteering};
 pub use super::wait_kind::{EndedBy, WaitKind};
 use wavegate_api::SyncStatusCode;
@@ -57,7 +57,12 @@ impl WaitKind {
     /// The kind of the wait for an existing Application in this phase, for a report of a status
     /// that names none: what only the controller knows, such as a sync window, does not count.
     /// One that is complete waits for its next comparison to say so.
-    pub(super) fn in_step(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Self {
+    pub(super) fn in_step(
+        phase: Phase,
+        entry: &Entry,
+        seen: &Observed,
+        turn: StepCapacity,
+    ) -> Self {
         let existing = Existing { phase, entry, seen, denied: None, behind: None, steering: None };
         existing.rung(turn, false).map_or_else(|| Self::unlisted(seen), |rung| rung.kind())
     }
@@ -141,11 +146,11 @@ pub enum Write {
     Start,
 }
 
-impl Turn {
+impl StepCapacity {
     /// Nothing has to wait for another Application.
     pub const UNLIMITED: Self = Self {
         limit: Limit::Unlimited,
-        places: Places { in_flight: 0, kept: 0 },
+        places: SlotCount { in_flight: 0, kept: 0 },
         keeps_place: false,
         is_full: false,
     };
@@ -183,11 +188,11 @@ const fn kind_of(failure: &Unwritten) -> WaitKind {
 
 /// How many of a step may be in flight, and are.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct StepCapacity {
     /// How many may be.
     pub limit: Limit,
     /// The places that are taken.
-    pub(super) places: Places,
+    pub(super) places: SlotCount,
     /// Whether one of them is kept for the Application that is asked about.
     pub keeps_place: bool,
     /// An Application was not promoted because the status is full.
@@ -196,12 +201,12 @@ pub struct Turn {
 
 /// A rung of the ladder, with what its message names.
 #[derive(Clone, Copy, Debug)]
-enum Rung<'a> {
+enum WaitReason<'a> {
     Invalid(&'a str),
     Creating,
     HeldByPerson(&'a Entry),
     Held(&'a Hold),
-    GoesBack(Turn),
+    GoesBack(StepCapacity),
     SyncWindow(&'a Denied),
     OtherOperation(&'a Entry, &'a Observed),
     ManualSync(&'a Entry, &'a Observed),
@@ -209,7 +214,7 @@ enum Rung<'a> {
     NotCompared(&'a Observed),
     NoComparison(&'a Observed),
     ComparedBefore(&'a Observed),
-    MaxUpdate(Turn, u64),
+    MaxUpdate(StepCapacity, u64),
     StatusFull,
     Promotion(&'a Entry, &'a Observed),
     OperationStart,
@@ -232,21 +237,23 @@ struct Existing<'a> {
 }
 
 impl<'a> Existing<'a> {
-    fn rung(self, turn: Turn, require_live_health: bool) -> Option<Rung<'a>> {
+    fn rung(self, turn: StepCapacity, require_live_health: bool) -> Option<WaitReason<'a>> {
         let Self { entry, seen, .. } = self;
         Some(match self.phase {
             Phase::Waiting => self.rung_of_waiting(turn),
             // Its spec was changed since, so that the revisions of this one are not known.
             Phase::Pending if seen.compared == Compared::Stale && !entry.is_written(seen) => {
-                Rung::NotCompared(seen)
+                WaitReason::NotCompared(seen)
             }
-            Phase::Pending => Rung::OperationStart,
-            Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
+            Phase::Pending => WaitReason::OperationStart,
+            Phase::Progressing if seen.has_operation_in_flight() => {
+                WaitReason::Operation(entry, seen)
+            }
             Phase::Progressing
                 if let Some(hold) =
                     self.hold().filter(|hold| hold.kind.is_at_rest() || self.is_retried()) =>
             {
-                Rung::Held(hold)
+                WaitReason::Held(hold)
             }
             // What keeps it from its retry, and not what failed before.
             Phase::Progressing if self.is_retried() => self.rung_of_waiting(turn),
@@ -256,23 +263,23 @@ impl<'a> Existing<'a> {
                 // The entry may be older than the operation.
                 let has_synced = last.is_some_and(ObservedOperation::has_synced);
                 match entry.needs_a_sync() && !has_synced || has_failed {
-                    true => Rung::FailedOperation(entry, seen),
-                    false => Rung::NotHealthy(entry, seen),
+                    true => WaitReason::FailedOperation(entry, seen),
+                    false => WaitReason::NotHealthy(entry, seen),
                 }
             }
             Phase::Healthy if self.steering.is_some_and(|steering| steering.is_due_back) => {
                 match (self.hold(), self.denied) {
-                    (Some(hold), _) => Rung::Held(hold),
-                    (None, Some(denied)) => Rung::SyncWindow(denied),
-                    (None, None) => Rung::GoesBack(turn),
+                    (Some(hold), _) => WaitReason::Held(hold),
+                    (None, Some(denied)) => WaitReason::SyncWindow(denied),
+                    (None, None) => WaitReason::GoesBack(turn),
                 }
             }
             // It is about to start again (ST-063).
             Phase::Healthy if self.is_retried() => self.rung_of_waiting(turn),
             Phase::Healthy => match self.behind {
-                Some(lag) => Rung::Behind(&lag.revision, seen),
+                Some(lag) => WaitReason::Behind(&lag.revision, seen),
                 None if require_live_health && seen.health != health::Status::Healthy => {
-                    Rung::NoLongerHealthy(seen)
+                    WaitReason::NoLongerHealthy(seen)
                 }
                 None => return None,
             },
@@ -289,41 +296,43 @@ impl<'a> Existing<'a> {
     }
 
     /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
-    fn rung_of_waiting(self, turn: Turn) -> Rung<'a> {
+    fn rung_of_waiting(self, turn: StepCapacity) -> WaitReason<'a> {
         let Self { entry, seen, .. } = self;
         if entry.is_held() {
             // The sync of the person may be running.
             return match seen.has_operation_in_flight() {
-                true => Rung::OtherOperation(entry, seen),
-                false => Rung::HeldByPerson(entry),
+                true => WaitReason::OtherOperation(entry, seen),
+                false => WaitReason::HeldByPerson(entry),
             };
         }
         if let Some(hold) = self.hold().filter(|hold| !hold.kind.is_of_a_limit()) {
-            return Rung::Held(hold);
+            return WaitReason::Held(hold);
         }
         if let Some(denied) = self.denied {
-            return Rung::SyncWindow(denied);
+            return WaitReason::SyncWindow(denied);
         }
         match turn.limit {
-            _ if seen.has_operation_in_flight() => Rung::OtherOperation(entry, seen),
-            Limit::AtMost(0) => Rung::ManualSync(entry, seen),
-            _ if seen.spec_differs => Rung::SpecIsWritten,
-            _ if seen.compared != Compared::Current => Rung::NotCompared(seen),
-            _ if !seen.knows_its_revisions() => Rung::NoComparison(seen),
-            _ if !seen.is_current() => Rung::ComparedBefore(seen),
-            _ if !seen.may_be_started() && !self.is_retried() => Rung::NotHealthy(entry, seen),
-            _ if let Some(lag) = self.behind => Rung::Behind(&lag.revision, seen),
-            Limit::AtMost(limit) if !turn.is_free() => Rung::MaxUpdate(turn, limit),
-            _ if let Some(hold) = self.hold() => Rung::Held(hold),
-            Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Rung::StatusFull,
-            Limit::AtMost(_) | Limit::Unlimited => Rung::Promotion(entry, seen),
+            _ if seen.has_operation_in_flight() => WaitReason::OtherOperation(entry, seen),
+            Limit::AtMost(0) => WaitReason::ManualSync(entry, seen),
+            _ if seen.spec_differs => WaitReason::SpecIsWritten,
+            _ if seen.compared != Compared::Current => WaitReason::NotCompared(seen),
+            _ if !seen.knows_its_revisions() => WaitReason::NoComparison(seen),
+            _ if !seen.is_current() => WaitReason::ComparedBefore(seen),
+            _ if !seen.may_be_started() && !self.is_retried() => {
+                WaitReason::NotHealthy(entry, seen)
+            }
+            _ if let Some(lag) = self.behind => WaitReason::Behind(&lag.revision, seen),
+            Limit::AtMost(limit) if !turn.is_free() => WaitReason::MaxUpdate(turn, limit),
+            _ if let Some(hold) = self.hold() => WaitReason::Held(hold),
+            Limit::AtMost(_) | Limit::Unlimited if turn.is_full => WaitReason::StatusFull,
+            Limit::AtMost(_) | Limit::Unlimited => WaitReason::Promotion(entry, seen),
         }
     }
 }
 
-impl<'a> Rung<'a> {
+impl<'a> WaitReason<'a> {
     /// The first rung that applies; `None` when the Application is complete.
-    fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
+    fn of(row: &'a Row<'a>, turn: StepCapacity, require_live_health: bool) -> Option<Self> {
         // What goes back is waited for, whatever its step waited for before.
         if row.steering.is_excused() && !row.steering.is_due_back {
             return None;
@@ -332,7 +341,7 @@ impl<'a> Rung<'a> {
     }
 
     /// The same for one that its step may go on without.
-    fn of_any(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
+    fn of_any(row: &'a Row<'a>, turn: StepCapacity, require_live_health: bool) -> Option<Self> {
         if let Some(reason) = row.member.invalid {
             return Some(Self::Invalid(reason));
         }
@@ -512,13 +521,13 @@ fn with_detail(what: &dyn fmt::Display, seen: &Observed) -> String {
 
 /// Whether an Application is complete: nothing of its step waits for it.
 pub(super) fn is_complete(row: &Row<'_>, require_live_health: bool) -> bool {
-    Rung::of(row, Turn::UNLIMITED, require_live_health).is_none()
+    WaitReason::of(row, StepCapacity::UNLIMITED, require_live_health).is_none()
 }
 
 /// An Application that is not complete, as far as it costs nothing to say.
 pub(super) struct Unfinished<'a> {
     row: &'a Row<'a>,
-    rung: Rung<'a>,
+    rung: WaitReason<'a>,
     write: Option<Write>,
     /// The kind of its wait.
     pub kind: WaitKind,
@@ -526,17 +535,17 @@ pub(super) struct Unfinished<'a> {
 
 impl<'a> Unfinished<'a> {
     /// `None` when it is complete.
-    pub fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
-        Some(Self::at(row, Rung::of(row, turn, require_live_health)?))
+    pub fn of(row: &'a Row<'a>, turn: StepCapacity, require_live_health: bool) -> Option<Self> {
+        Some(Self::at(row, WaitReason::of(row, turn, require_live_health)?))
     }
 
     /// The same for one that a person skips: whatever is wrong with it, nobody has to act.
     pub fn of_skipped(row: &'a Row<'a>) -> Option<Self> {
-        let unfinished = Self::at(row, Rung::of_any(row, Turn::UNLIMITED, false)?);
+        let unfinished = Self::at(row, WaitReason::of_any(row, StepCapacity::UNLIMITED, false)?);
         Some(Self { kind: WaitKind::Skipped, ..unfinished })
     }
 
-    fn at(row: &'a Row<'a>, rung: Rung<'a>) -> Self {
+    fn at(row: &'a Row<'a>, rung: WaitReason<'a>) -> Self {
         let write = rung.write(row);
         let kind = match (row.member.unwritten.filter(|_| write.is_some()), rung.kind()) {
             (Some(failure), _) => kind_of(failure),
@@ -553,14 +562,17 @@ impl<'a> Unfinished<'a> {
         let Self { row, rung, .. } = self;
         let (entry, seen) = (row.entry.as_ref(), row.member.observed);
         let until = match rung {
-            Rung::SyncWindow(denied) => denied.until,
-            Rung::Held(hold) => hold.until,
-            Rung::OperationStart => entry.and_then(|entry| entry.since.checked_add(timeout?).ok()),
+            WaitReason::SyncWindow(denied) => denied.until,
+            WaitReason::Held(hold) => hold.until,
+            WaitReason::OperationStart => {
+                entry.and_then(|entry| entry.since.checked_add(timeout?).ok())
+            }
             _ => None,
         };
         // The next attempt of its operation, which is not started in a denied window.
-        let attempt = seen
-            .filter(|seen| seen.has_operation_in_flight() && !matches!(rung, Rung::SyncWindow(_)));
+        let attempt = seen.filter(|seen| {
+            seen.has_operation_in_flight() && !matches!(rung, WaitReason::SyncWindow(_))
+        });
         let until = until.or(attempt.and_then(|seen| seen.until));
         let message = rung.message(until);
         let excluded = row.member.excluded.filter(|_| self.kind == WaitKind::Excluded);

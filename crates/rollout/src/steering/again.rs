@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Person, Run, Verdict, applications};
+use super::{Actor, Change, Run, Verdict, applications};
 use crate::rollout::steer::open_retries;
 use wavegate_api::steering::RunPhase;
 
 /// Starts Applications of a run again, once each: those that failed, or the named ones. Lifts the
 /// quarantine of the run.
-pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
+pub fn retry(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }

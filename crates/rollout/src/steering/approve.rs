@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::lacks_approvals;
-use super::{Change, Person, Run, Verdict, applications};
+use super::{Actor, Change, Run, Verdict, applications};
 use crate::application_set::approval::Approval;
 use crate::application_set::emptied;
 use wavegate_api::annotations::{APPROVED_DELETIONS, annotation};
@@ -14,7 +14,7 @@ use wavegate_api::{Raw, time};
 
 /// Approves a gate of a run, or without a name all that wait for nothing but approvals. An
 /// approval covers the targets that the status of the gate names.
-pub fn approve(run: &Run, gate: Option<&str>, person: Person<'_>) -> Verdict {
+pub fn approve(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -81,7 +81,7 @@ fn nothing(
     gate: Option<&str>,
     chosen: &[&RunGate],
     has_approved: impl Fn(&RunGate) -> bool,
-    person: Person<'_>,
+    person: Actor<'_>,
 ) -> Verdict {
     let mine: Vec<&&RunGate> = chosen.iter().filter(|gate| has_approved(gate)).collect();
     if !mine.is_empty() {

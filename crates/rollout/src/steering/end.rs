@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Person, Run, Verdict, applications};
+use super::{Actor, Change, Run, Verdict, applications};
 use wavegate_api::steering::{RunPhase, RunStart};
 use wavegate_api::time::of_word;
 use wavegate_api::{Raw, Time};
 
 /// Ends a run: nothing more is promoted. With `terminate`, its running operations are ended.
-pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
+pub fn abort(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -68,14 +68,14 @@ fn is_open(said: Option<&Option<Time>>, acted: &Option<Time>) -> bool {
 
 /// The Applications that a run has started, as these say themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct RollbackScope {
     /// How many know their last good revisions, and can go back to them by themselves.
     back: i64,
     /// The names of the others.
     cannot: Vec<String>,
 }
 
-impl Reach {
+impl RollbackScope {
     /// Of a run; `all` are the Applications of its set.
     pub fn of<'a>(run: &str, all: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut reach = Self::default();
@@ -98,7 +98,7 @@ impl Reach {
 
 /// Ends a run, and takes back what it started. A complete run can be taken back as well. `reach` is
 /// `None` when the Applications cannot be read.
-pub fn rollback(run: &Run, reach: Option<&Reach>, person: Person<'_>) -> Verdict {
+pub fn rollback(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -113,13 +113,13 @@ pub fn rollback(run: &Run, reach: Option<&Reach>, person: Person<'_>) -> Verdict
             run.phase()
         ));
     }
-    let started = reach.map_or(0, Reach::started).max(run.started());
+    let started = reach.map_or(0, RollbackScope::started).max(run.started());
     if started == 0 {
         let why = format!("run {name} has started no Application: abort it instead");
         return Verdict::Refused(why);
     }
     let (back, many) = match reach {
-        Some(Reach { back: 0, .. }) => {
+        Some(RollbackScope { back: 0, .. }) => {
             let end = match run.phase().has_ended() {
                 true => "",
                 false => "; wavegate abort ends the run, and leaves all as it is",

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub use self::again::{retry, skip, undo_skip};
 pub use self::approve::{approve, approve_deletions};
 pub use self::awaited::{Deployed, Ending, Goal, Progress, Seen, is_revision, progress};
-pub use self::end::{Reach, abort, rollback};
+pub use self::end::{RollbackScope, abort, rollback};
 pub use self::pause::{pause, paused_by_policies, resume, unpause};
 pub use self::run::{Run, current, number_of};
 pub use self::select::selects;
@@ -32,14 +32,14 @@ use wavegate_api::time::to_rfc3339;
 
 /// Who speaks, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Person<'a> {
+pub struct Actor<'a> {
     /// The user.
     pub by: &'a str,
     /// The time.
     pub at: Timestamp,
 }
 
-impl Person<'_> {
+impl Actor<'_> {
     /// The time as it is stored.
     fn stored_at(&self) -> String {
         to_rfc3339(self.at)

@@ -11,7 +11,7 @@ use wavegate_api::annotations::{APPROVED_DELETIONS, PAUSED};
 use wavegate_api::steering::{Retry, RevisionCount};
 
 const AT: &str = "2026-01-02T03:04:05Z";
-const PERSON: Person<'_> = Person { by: "ann", at: Timestamp::constant(1_767_323_045, 0) };
+const PERSON: Actor<'_> = Actor { by: "ann", at: Timestamp::constant(1_767_323_045, 0) };
 
 /// A set of two steps whose rollout is at 12 of 30.
 fn set(annotations: Value, status: Value) -> Value {
@@ -477,7 +477,7 @@ fn what_cannot_go_back_is_said_before_a_rollback() {
         ),
     ];
     for (phase, applications, want) in cases {
-        let reach = Reach::of("shop-7", &applications);
+        let reach = RollbackScope::of("shop-7", &applications);
         let run = in_phase(phase, json!({}), json!({}));
         assert_eq!(told(&rollback(&run, Some(&reach), PERSON)), want, "{phase}");
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::application_set_status::is_conflict;
 use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::application_set::stored::StoredApplicationSet;
 
 /// Merges `metadata` into that of a set; a resource version in it is a precondition. Returns
 /// the stored set, or `None` when it is gone or has another version.
@@ -16,7 +16,7 @@ use wavegate_rollout::application_set::stored::Set;
 /// When the API server rejects the patch or is not available.
 pub async fn patch_set_metadata(
     client: &Client,
-    set: &Set,
+    set: &StoredApplicationSet,
     metadata: Value,
 ) -> Result<Option<Object>, kube::Error> {
     let (namespace, patch) = (&set.id.namespace, json!({ "metadata": metadata }));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::watch::failure::{existing, has_code, is_gone};
 use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::stored::{Resource, Set, Status};
+use wavegate_rollout::application_set::stored::{Resource, Status, StoredApplicationSet};
 use wavegate_rollout::rollout::phase::Entry;
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
@@ -41,7 +41,7 @@ pub enum Written {
 /// version would never fit.
 pub async fn write_set_status(
     client: &Client,
-    set: &Set,
+    set: &StoredApplicationSet,
     wanted: &Status,
 ) -> Result<Written, kube::Error> {
     let api: Api<Object> =
@@ -58,7 +58,7 @@ pub async fn write_set_status(
 /// Updates the status from `from`, which version `version` of the set has.
 async fn update(
     api: &Api<Object>,
-    set: &Set,
+    set: &StoredApplicationSet,
     version: &str,
     from: &Status,
     wanted: &Status,
@@ -96,7 +96,7 @@ async fn update(
 
 async fn send(
     api: &Api<Object>,
-    set: &Set,
+    set: &StoredApplicationSet,
     version: &str,
     operations: Vec<PatchOperation>,
 ) -> Result<Object, kube::Error> {

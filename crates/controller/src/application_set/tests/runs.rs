@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use wavegate_api::steering::{POLICY, RUN};
-use wavegate_rollout::steering::{self, Person};
+use wavegate_rollout::steering::{self, Actor};
 
 /// It was never recorded, with a warning at each reconcile.
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn an_approval_without_a_name_opens_no_gate_of_a_later_step_as_st_011() {
     };
     let run = world.until(RUN, "set-1", waits).await;
     assert_eq!(gate_of(&run, "production")["waitingSince"], json!(null), "{run}");
-    let ann = Person { by: "ann", at: jiff::Timestamp::now() };
+    let ann = Actor { by: "ann", at: jiff::Timestamp::now() };
     let word = steering::approve(&steering::Run::read(&run), None, ann);
     let steering::Verdict::Change { says, change, .. } = word else { panic!("{word:?}") };
     assert_eq!(says, "approve gate staging (1 Application) of run set-1 as ann");

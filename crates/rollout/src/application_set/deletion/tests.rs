@@ -48,7 +48,7 @@ fn app(name: &str, env: &str, terminating: bool) -> Value {
 }
 
 /// From a raw set and raw Applications.
-fn stage_at(set: &Value, apps: &[Value], policy: Policy, now: Timestamp) -> Stage {
+fn stage_at(set: &Value, apps: &[Value], policy: Policy, now: Timestamp) -> DeletionStage {
     stage_with(set, apps, policy, now, &BTreeMap::new())
 }
 
@@ -58,7 +58,7 @@ fn stage_with(
     policy: Policy,
     now: Timestamp,
     presence: &BTreeMap<&str, Presence>,
-) -> Stage {
+) -> DeletionStage {
     let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
     let set_id = Identity::of(set);
     let read = |live: &Value| {
@@ -74,7 +74,7 @@ fn stage_with(
 
 fn reverse(set: &Value, apps: &[Value]) -> Reverse {
     match stage_at(set, apps, Policy::Sync, after(30)) {
-        Stage::Reverse(reverse) => reverse,
+        DeletionStage::Reverse(reverse) => reverse,
         other => panic!("{other:?}"),
     }
 }
@@ -97,7 +97,7 @@ fn steps_go_from_the_last_to_the_first_as_381_as_382() {
     let want = Reverse { waits: vec!["p2".to_owned()], ..Reverse::default() };
     assert_eq!(found, want, "row 248: never twice, and the next step waits");
     assert_eq!(names(&reverse(&set, &[dev]).deletes), ["dev"]);
-    assert_eq!(stage_at(&set, &[], Policy::Sync, after(0)), Stage::Done);
+    assert_eq!(stage_at(&set, &[], Policy::Sync, after(0)), DeletionStage::Done);
     for other in [set_with("AllAtOnce", &[step("dev", Value::Null)]), set_with("Reverse", &[])] {
         assert!(!is_reverse(&other), "row 245: {other}");
     }
@@ -135,7 +135,7 @@ fn an_application_that_takes_long_is_read_and_then_reported_as_383() {
     let at = |now, presence: &[(&'static str, Presence)]| {
         let presence = presence.iter().cloned().collect();
         match stage_with(&set, &apps, Policy::Sync, now, &presence) {
-            Stage::Reverse(reverse) => reverse,
+            DeletionStage::Reverse(reverse) => reverse,
             other => panic!("{other:?}"),
         }
     };
@@ -160,14 +160,14 @@ fn orphans_are_left_alone_whatever_the_order_as_169() {
     let mut set = set("Reverse");
     set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io", "orphan"]);
     let stage = stage_at(&set, &[app("dev", "dev", false)], Policy::Sync, after(0));
-    assert_eq!(stage, Stage::Wait(vec!["dev".into()]));
+    assert_eq!(stage, DeletionStage::Wait(vec!["dev".into()]));
 }
 
 #[test]
 fn a_policy_without_deletion_sets_applications_free_as_167_as_384() {
     let apps = [app("dev", "dev", false)];
     for set in [set("AllAtOnce"), set("Reverse")] {
-        let Stage::Act(plan) = stage_at(&set, &apps, Policy::CreateOnly, after(0)) else {
+        let DeletionStage::Act(plan) = stage_at(&set, &apps, Policy::CreateOnly, after(0)) else {
             panic!()
         };
         let owners = &plan.patches[0].body()["metadata"]["ownerReferences"];
@@ -175,7 +175,7 @@ fn a_policy_without_deletion_sets_applications_free_as_167_as_384() {
         assert_eq!(plan.deletes, []);
     }
     let stage = stage_at(&set("AllAtOnce"), &apps, Policy::Sync, after(0));
-    assert_eq!(stage, Stage::Done, "garbage collection does it");
+    assert_eq!(stage, DeletionStage::Done, "garbage collection does it");
 }
 
 /// A cluster of Applications: name, step (the last is no step), whether it is going.
@@ -221,11 +221,11 @@ proptest! {
             prop_assert!(round <= 2 * total + 1, "no end: {apps:?}");
             let listed: Vec<Value> = apps.values().cloned().collect();
             let found = match stage_at(&set, &listed, Policy::Sync, after(30)) {
-                Stage::Done => {
+                DeletionStage::Done => {
                     prop_assert!(apps.is_empty(), "the finalizer goes last: {apps:?}");
                     break;
                 }
-                Stage::Reverse(found) => found,
+                DeletionStage::Reverse(found) => found,
                 other => panic!("{other:?}"),
             };
             let last = apps.values().map(place).max().unwrap();

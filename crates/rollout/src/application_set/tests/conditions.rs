@@ -3,7 +3,7 @@
 use super::super::findings::{self, Failure};
 use super::super::preserve::Preserve;
 use super::super::status;
-use super::super::stored::{Set, Status};
+use super::super::stored::{Status, StoredApplicationSet};
 use super::*;
 use wavegate_engine::wait::WaitFor;
 
@@ -26,7 +26,7 @@ impl Input {
 
 fn compute(set: &Value, findings: &Input, now: jiff::Timestamp) -> Value {
     let findings = findings::Findings {
-        set: &Set::read(set),
+        set: &StoredApplicationSet::read(set),
         generated: &findings.generated,
         settings: &findings.settings,
         existing: &findings.existing,
@@ -186,7 +186,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
     let mut generated = generated_by(&set, &settings, &[]);
     let decide = |generated: &Generated| {
         let windows = Facts { projects: &projects, clusters: &[] };
-        let set = Set::read(&set);
+        let set = StoredApplicationSet::read(&set);
         let snapshot = Snapshot::first(&set, generated, &settings, windows, at(0));
         reconcile::reconcile(&snapshot).next
     };

@@ -2,7 +2,7 @@
 
 use super::super::decision::{Decision, Snapshot};
 use super::super::reconcile;
-use super::super::stored::Set;
+use super::super::stored::StoredApplicationSet;
 use super::super::windows::Facts;
 use super::*;
 use crate::rollout::steer::rules::Rules;
@@ -79,7 +79,7 @@ impl Case {
             ..Steering::of_policies("argocd", "set", &rules)
         };
         let windows = Facts { projects: &projects, clusters: &[] };
-        let set = Set::read(&set);
+        let set = StoredApplicationSet::read(&set);
         let first = Snapshot::first(&set, &generated, &settings, windows, now());
         reconcile::reconcile(&Snapshot { steering: Some(steering), ..first })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::decision::{Next, Snapshot};
 use super::super::deletion::Leaving;
 use super::super::reconcile;
-use super::super::stored::Set;
+use super::super::stored::StoredApplicationSet;
 use super::super::windows::Facts;
 use super::*;
 use wavegate_engine::wait::{WaitFor, WakeEvent};
@@ -36,7 +36,7 @@ fn next(case: &Case) -> Next {
     let owned = live(&super::generated("a", json!({})));
     let leaving = [Leaving::read(&owned, &Identity::of(set), &generated.strategy)];
     let windows = Facts { projects: &projects, clusters: &[] };
-    let set = Set::read(set);
+    let set = StoredApplicationSet::read(set);
     let first = Snapshot::first(&set, &generated, &settings, windows, at(0));
     let snapshot = Snapshot { leaving: &leaving, generate_at: *generate_at, ..first };
     reconcile::reconcile(&snapshot).next

@@ -21,9 +21,9 @@ impl Step {
     }
 
     /// How many may be in flight, and are.
-    pub fn turn(&self) -> Turn {
-        let places = Places { in_flight: self.count.promoted, kept: 0 };
-        Turn { limit: self.limit(), places, keeps_place: false, is_full: false }
+    pub fn turn(&self) -> StepCapacity {
+        let places = SlotCount { in_flight: self.count.promoted, kept: 0 };
+        StepCapacity { limit: self.limit(), places, keeps_place: false, is_full: false }
     }
 }
 

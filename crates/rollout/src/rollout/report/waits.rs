@@ -10,7 +10,9 @@ use super::step::Step;
 use crate::rollout::WAITING_LIMIT;
 use crate::rollout::budget::Limit;
 use crate::rollout::phase::Phase;
-use crate::rollout::wait::{ANOTHER_OPERATION, EndedBy, OPERATION_START, Turn, Wait, WaitKind};
+use crate::rollout::wait::{
+    ANOTHER_OPERATION, EndedBy, OPERATION_START, StepCapacity, Wait, WaitKind,
+};
 use wavegate_api::conditions::application_set::reason;
 use wavegate_engine::blocking_resource::Blocking;
 
@@ -125,8 +127,8 @@ impl Report {
         }
     }
 
-    fn turn(&self, member: &Member) -> Turn {
-        self.step_of(member).map_or(Turn::UNLIMITED, Step::turn)
+    fn turn(&self, member: &Member) -> StepCapacity {
+        self.step_of(member).map_or(StepCapacity::UNLIMITED, Step::turn)
     }
 
     /// What is reported about a member: why the rollout waits for it, else what its entry says.

@@ -174,13 +174,13 @@ fn admits_all<'a>(admits: &str, mut rows: impl Iterator<Item = &'a Row<'a>>) -> 
 
 /// A gate that is shut for some of the Applications behind it.
 #[derive(Debug)]
-pub struct Shut {
+pub struct ClosedGate {
     hold: Hold,
     /// The targets that were approved, if it has opened.
     admits: TargetSet,
 }
 
-impl Shut {
+impl ClosedGate {
     /// What keeps an Application behind it from its promotion.
     pub fn hold_of(&self, row: &Row<'_>) -> Option<&Hold> {
         (!self.admits.has(row)).then_some(&self.hold)
@@ -194,7 +194,7 @@ pub fn shut(
     gates: &[RunGate],
     rows: &[Row<'_>],
     now: Timestamp,
-) -> BTreeMap<usize, Shut> {
+) -> BTreeMap<usize, ClosedGate> {
     let rules = steering.rules.gates.iter().enumerate();
     let shut = |(index, rule): (usize, &GateRule)| {
         let gate =
@@ -204,7 +204,7 @@ pub fn shut(
                 Some(_) => TargetSet::read(&gate.admits),
                 None => TargetSet::default(),
             };
-            (index, Shut { hold: hold(steering, rule, gate, rows, now), admits })
+            (index, ClosedGate { hold: hold(steering, rule, gate, rows, now), admits })
         })
     };
     rules.filter_map(shut).collect()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::Rules;
 use crate::rollout::gate::Gate;
-use crate::rollout::snapshot::{Places, RolloutSnapshot, Row};
+use crate::rollout::snapshot::{RolloutSnapshot, Row, SlotCount};
 use crate::rollout::steering::{Pool, Steering};
 use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::steering::{RolloutRunStatus, RunStep};
@@ -19,7 +19,7 @@ pub struct Pace {
     spreads: Vec<Spread>,
     pools: Vec<Pool>,
     /// The places in this set that are taken.
-    places: Places,
+    places: SlotCount,
     /// The policies for whose places it waits, by name.
     waited: BTreeSet<String>,
 }
@@ -37,7 +37,7 @@ struct Spread {
     label: String,
     policy: String,
     max: u64,
-    places: BTreeMap<String, Places>,
+    places: BTreeMap<String, SlotCount>,
     /// The value of each row of the set, by name.
     values: BTreeMap<String, String>,
 }
@@ -67,11 +67,11 @@ impl Pace {
             Some(Ramp { size: batch.size, left: batch.size.saturating_sub(done) })
         };
         let ramps = batches.iter().enumerate().map(ramp).collect();
-        let in_places: Vec<(&Row<'_>, Places)> = rows
+        let in_places: Vec<(&Row<'_>, SlotCount)> = rows
             .iter()
             .filter(|row| !gate.has_unwritten(row))
             .map(|row| (row, gate.places_of(row)))
-            .filter(|(_, places)| *places != Places::default())
+            .filter(|(_, places)| *places != SlotCount::default())
             .collect();
         let spread = |(index, rule): (usize, &super::rules::SpreadRule)| {
             let mut spread = Spread {
@@ -91,7 +91,7 @@ impl Pace {
             }
             spread
         };
-        let mut places = Places::default();
+        let mut places = SlotCount::default();
         in_places.iter().for_each(|(_, of_row)| places += *of_row);
         Self {
             ramps,
@@ -189,7 +189,7 @@ impl Pace {
             count => format!("; {count} other sets have waited for longer"),
         };
         let places =
-            Places { in_flight: pool.elsewhere + self.places.in_flight, kept: self.places.kept };
+            SlotCount { in_flight: pool.elsewhere + self.places.in_flight, kept: self.places.kept };
         let shown = places.shown(keeps_place, pool.max, "");
         format!("{shown} in all sets of policy {}{users}{turn}", pool.policy)
     }

@@ -15,7 +15,7 @@ const HEALED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Where an Application stands that a run has started and that goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RollbackState {
     /// It is Healthy at its last good revisions.
     Back,
     /// It has to be synced to them.
@@ -30,14 +30,14 @@ pub enum Standing {
 }
 
 /// Where it stands.
-pub fn standing(started: &Started, seen: &Observed, retries: bool) -> Standing {
+pub fn standing(started: &Started, seen: &Observed, retries: bool) -> RollbackState {
     if started.good.is_empty() {
-        return Standing::Cannot;
+        return RollbackState::Cannot;
     }
     if seen.has_operation_in_flight() {
         return match started.goes_back {
-            true => Standing::Running,
-            false => Standing::Due,
+            true => RollbackState::Running,
+            false => RollbackState::Due,
         };
     }
     let last = seen.operation.as_ref();
@@ -45,24 +45,26 @@ pub fn standing(started: &Started, seen: &Observed, retries: bool) -> Standing {
         started.goes_back && last.promotion.is_some_and(|promotion| promotion >= started.at)
     });
     match own {
-        None => Standing::Due,
-        Some(_) if retries => Standing::Due,
-        Some(last) if last.has_failed() => Standing::Failed,
-        Some(last) if !last.has_synced() => Standing::Running,
-        Some(_) if seen.health == HealthStatus::Healthy && seen.is_judged() => Standing::Back,
-        Some(_) if seen.health == HealthStatus::Degraded && seen.is_judged() => Standing::Failed,
-        Some(_) => Standing::Running,
+        None => RollbackState::Due,
+        Some(_) if retries => RollbackState::Due,
+        Some(last) if last.has_failed() => RollbackState::Failed,
+        Some(last) if !last.has_synced() => RollbackState::Running,
+        Some(_) if seen.health == HealthStatus::Healthy && seen.is_judged() => RollbackState::Back,
+        Some(_) if seen.health == HealthStatus::Degraded && seen.is_judged() => {
+            RollbackState::Failed
+        }
+        Some(_) => RollbackState::Running,
     }
 }
 
 /// Where one stands that a person has synced: it is waited for while that sync goes on.
-fn standing_of_held(started: &Started, seen: &Observed) -> Standing {
+fn standing_of_held(started: &Started, seen: &Observed) -> RollbackState {
     let is_at_good = !started.good.is_empty() && seen.deployed_revisions() == started.good;
     match seen.health {
-        _ if seen.has_operation_in_flight() => Standing::Running,
-        HealthStatus::Healthy if is_at_good && seen.is_judged() => Standing::Back,
-        HealthStatus::Healthy | HealthStatus::Progressing if is_at_good => Standing::Running,
-        _ => Standing::Cannot,
+        _ if seen.has_operation_in_flight() => RollbackState::Running,
+        HealthStatus::Healthy if is_at_good && seen.is_judged() => RollbackState::Back,
+        HealthStatus::Healthy | HealthStatus::Progressing if is_at_good => RollbackState::Running,
+        _ => RollbackState::Cannot,
     }
 }
 
@@ -125,13 +127,13 @@ pub fn decide(
         row.steering.is_started.then(|| match can_start {
             true if is_held => standing_of_held(started, seen),
             true => standing(started, seen, retries),
-            false => Standing::Cannot,
+            false => RollbackState::Cannot,
         })
     };
     for row in rows.iter() {
         let Some(standing) = standing_of(row) else { continue };
         match standing {
-            Standing::Cannot => {
+            RollbackState::Cannot => {
                 let names = match row.is_held() {
                     true => &mut progress.held,
                     false => &mut progress.cannot,
@@ -139,12 +141,12 @@ pub fn decide(
                 names.push(row.member.name.to_owned());
                 continue;
             }
-            Standing::Back => progress.back += 1,
-            Standing::Failed => progress.failed.push(row.member.name.to_owned()),
-            Standing::Due | Standing::Running => {}
+            RollbackState::Back => progress.back += 1,
+            RollbackState::Failed => progress.failed.push(row.member.name.to_owned()),
+            RollbackState::Due | RollbackState::Running => {}
         }
         progress.total += 1;
-        if standing != Standing::Back {
+        if standing != RollbackState::Back {
             last_step = last_step.max(row.member.step());
         }
     }
@@ -155,50 +157,53 @@ pub fn decide(
         let is_busy = row.member.observed.is_some_and(Observed::has_operation_in_flight);
         is_in_flight && !is_busy
     };
-    let is_next =
-        |row: &Row<'_>| row.member.step() == last_step && standing_of(row) == Some(Standing::Due);
+    let is_next = |row: &Row<'_>| {
+        row.member.step() == last_step && standing_of(row) == Some(RollbackState::Due)
+    };
     let under_way_first = rows.iter().any(|row| is_next(row) && is_under_way(row));
     for row in rows.iter_mut() {
         let standing = standing_of(row);
         let has_its_turn = !under_way_first || is_under_way(row);
-        row.steering.is_over = standing != Some(Standing::Running);
+        row.steering.is_over = standing != Some(RollbackState::Running);
         let good = row.member.started.map(|started| started.good.clone()).unwrap_or_default();
         let is_in_turn = row.member.step() == last_step;
-        row.steering.is_due_back =
-            matches!(standing, Some(Standing::Due | Standing::Running | Standing::Failed));
+        row.steering.is_due_back = matches!(
+            standing,
+            Some(RollbackState::Due | RollbackState::Running | RollbackState::Failed)
+        );
         let hold =
             |message: String| Some(Hold { kind: WaitKind::RollingBack, message, until: None });
         row.steering.hold = match standing {
-            Some(Standing::Due) if is_in_turn && has_its_turn => {
+            Some(RollbackState::Due) if is_in_turn && has_its_turn => {
                 row.steering.back = Some(good);
                 None
             }
             // Its sync is not repeated while it becomes Healthy.
-            Some(Standing::Running) if is_in_turn => {
+            Some(RollbackState::Running) if is_in_turn => {
                 let message = format!("it goes back to {}", good.join(", "));
                 row.steering.back = Some(good);
                 hold(message)
             }
-            Some(Standing::Failed) if is_in_turn => hold(format!(
+            Some(RollbackState::Failed) if is_in_turn => hold(format!(
                 "its way back to {} has failed; the rollback holds here: {}",
                 good.join(", "),
                 steering.command("retry")
             )),
-            Some(Standing::Due) if is_in_turn => {
+            Some(RollbackState::Due) if is_in_turn => {
                 hold("it goes back after those that are in flight".to_owned())
             }
-            Some(Standing::Due | Standing::Running | Standing::Failed) => {
+            Some(RollbackState::Due | RollbackState::Running | RollbackState::Failed) => {
                 hold("it goes back after the Applications of the later steps".to_owned())
             }
-            Some(Standing::Cannot) if row.is_held() => {
+            Some(RollbackState::Cannot) if row.is_held() => {
                 let retry = steering.command_for("retry", row.member.name);
                 hold(format!("a person has synced it, and it does not go back: {retry}"))
             }
-            Some(Standing::Cannot) => hold(
+            Some(RollbackState::Cannot) => hold(
                 "it cannot go back by itself: revert the ApplicationSet, or sync it by hand"
                     .to_owned(),
             ),
-            Some(Standing::Back) => hold(format!("it is back at {}", good.join(", "))),
+            Some(RollbackState::Back) => hold(format!("it is back at {}", good.join(", "))),
             None => hold("the run goes back, and promotes nothing".to_owned()),
         };
     }

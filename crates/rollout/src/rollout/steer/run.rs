@@ -1,7 +1,7 @@
 //! The run of a rollout (ST-002 … ST-006): when one begins, what people say about it, and its
 //! next state.
 
-mod hold;
+mod admission;
 mod people;
 
 use jiff::Timestamp;

@@ -12,7 +12,7 @@ use crate::rollout::observed::{
 };
 use crate::rollout::observed::{End, PersonSync};
 use crate::rollout::phase::{Entry, Phase};
-use crate::rollout::steering::{CurrentRun, LateWords, Pool, Steering, Unreadable};
+use crate::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering, Unreadable};
 use crate::rollout::steps::{Membership, Strategy};
 use crate::rollout::wait_kind::WaitKind;
 use crate::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
@@ -221,8 +221,8 @@ impl Fleet {
             self.runs.iter().map(|(_, _, status)| status.clone()).collect();
         let history = &history[..history.len().saturating_sub(1)];
         let earlier = self.runs.iter().take(history.len());
-        let late = earlier.filter_map(|(name, spec, status)| LateWords::of(name, spec, status));
-        let late: Vec<LateWords> = late.collect();
+        let late = earlier.filter_map(|(name, spec, status)| StaleRequests::of(name, spec, status));
+        let late: Vec<StaleRequests> = late.collect();
         let unreadable = self.unreadable_run.as_ref();
         let run = self.runs.last();
         let run = run.map(|(name, spec, status)| CurrentRun { name, spec, status, unreadable });

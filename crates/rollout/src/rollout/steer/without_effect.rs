@@ -11,7 +11,7 @@ use super::rules::Rules;
 use super::timeline::{self, Transition};
 use super::{retries, run_status};
 use crate::rollout::snapshot::Row;
-use crate::rollout::steering::LateWords;
+use crate::rollout::steering::StaleRequests;
 use wavegate_api::Time;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, TimelineEntry};
 use wavegate_api::time::of_word;
@@ -170,7 +170,7 @@ fn cut(name: &str) -> String {
     name.chars().take(NAME).collect()
 }
 
-impl LateWords {
+impl StaleRequests {
     /// Of a run that is not the current one.
     pub fn of(run: &str, spec: &RolloutRunSpec, status: &RolloutRunStatus) -> Option<Self> {
         // Without a status, nothing of it was read.

@@ -12,7 +12,7 @@ use super::guards::Door;
 use super::limits::Ramp;
 use super::world::World;
 use crate::rollout::steer::rules::{Policy, Rules};
-use crate::rollout::steering::{CurrentRun, LateWords, Pool, Steering};
+use crate::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering};
 use wavegate_api::Time;
 use wavegate_api::steering::{
     Abort, Approval, Retry, RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus, RunPhase,
@@ -190,7 +190,7 @@ pub struct Steered {
     pub rules: Rules,
     pools: Vec<Pool>,
     history: Vec<RolloutRunStatus>,
-    late: Vec<LateWords>,
+    late: Vec<StaleRequests>,
     pub written_at: Option<Timestamp>,
     /// The hashes that gates covered, each with the targets.
     pub covered: BTreeMap<String, BTreeMap<String, String>>,
@@ -222,7 +222,7 @@ impl Steered {
         }
         let before = self.known.len().saturating_sub(1);
         self.history = self.known[..before].iter().map(|run| run.status.clone()).collect();
-        let late = |run: &Run| LateWords::of(&run.name, &run.spec, &run.status);
+        let late = |run: &Run| StaleRequests::of(&run.name, &run.spec, &run.status);
         self.late = self.known[..before].iter().filter_map(late).collect();
         let applications = generated.selectable();
         let policies: Vec<Policy> = self

@@ -17,7 +17,7 @@ use super::super::super::others::Releases;
 use super::super::super::outcome::{Act, Cause, Ended, WriteOutcome};
 use super::super::super::reconcile;
 use super::super::super::report::{self, Carried, Reported};
-use super::super::super::stored::{Set, Status};
+use super::super::super::stored::{Status, StoredApplicationSet};
 use super::super::super::update::Rules;
 use super::super::super::windows::Facts;
 use super::super::super::{Identity, Settings};
@@ -57,7 +57,7 @@ enum Answer {
 #[derive(Default)]
 pub struct Memory {
     /// The set as last observed or written.
-    pub set: Set,
+    pub set: StoredApplicationSet,
     /// Its spec.
     pub spec: Option<Rc<Spec>>,
     /// The Applications of the cache.
@@ -81,7 +81,7 @@ pub struct Memory {
 pub struct World {
     pub cluster: Cluster,
     /// The set at the API server.
-    pub set: Set,
+    pub set: StoredApplicationSet,
     pub spec: Rc<Spec>,
     pub memory: Memory,
     pub settings: Settings,
@@ -132,7 +132,12 @@ impl World {
             uid: SET.into(),
             namespace_uid: Some("namespace".into()),
         };
-        let set = Set { id, version: "1".into(), generation: 1, ..Set::default() };
+        let set = StoredApplicationSet {
+            id,
+            version: "1".into(),
+            generation: 1,
+            ..StoredApplicationSet::default()
+        };
         let mut world = Self {
             cluster: Cluster::new(now),
             set,
@@ -623,7 +628,7 @@ impl World {
     }
 
     /// Writes the set, with the observed version as a precondition.
-    fn write_set(&mut self, change: impl FnOnce(&mut Set)) -> Answer {
+    fn write_set(&mut self, change: impl FnOnce(&mut StoredApplicationSet)) -> Answer {
         let answer = self.attempt(|world| {
             if world.memory.set.version != world.set.version {
                 return Err(409);

@@ -90,7 +90,7 @@ impl State {
         let is_rolling_back = self.status.phase == RunPhase::RollingBack;
         let has_failed = match started.goes_back {
             true if is_rolling_back => {
-                rollback::standing(started, seen, false) == rollback::Standing::Failed
+                rollback::standing(started, seen, false) == rollback::RollbackState::Failed
             }
             true => entry.phase != Phase::Healthy,
             false => !is_rolling_back && failures::of(row, deadline, now).is_some(),

@@ -7,7 +7,7 @@ use super::*;
 fn add_fields(status: &mut RolloutRunStatus, size: usize) {
     let mut raw = serde_json::to_value(&*status).unwrap();
     for list in ["from", "to", "steps", "gates", "waitingFor", "timeline"] {
-        for (index, entry) in raw[list].as_array_mut().unwrap().iter_mut().enumerate() {
+        for (index, entry) in raw[list].as_array_mut().into_iter().flatten().enumerate() {
             entry["fromLater"] = json!({"index": index, "text": "x".repeat(size)});
         }
     }
@@ -17,7 +17,7 @@ fn add_fields(status: &mut RolloutRunStatus, size: usize) {
 fn kept(status: &RolloutRunStatus) -> Vec<usize> {
     let raw = serde_json::to_value(status).unwrap();
     let count = |list: &str| {
-        let entries = raw[list].as_array().unwrap().iter().enumerate();
+        let entries = raw[list].as_array().into_iter().flatten().enumerate();
         entries.filter(|(at, entry)| entry["fromLater"]["index"] == json!(at)).count()
     };
     ["from", "to", "steps", "gates", "waitingFor", "timeline"].map(count).to_vec()
