@@ -25,7 +25,7 @@ use crate::cli::console::error::{CHECK_FAILED, Error, note};
 use crate::cli::plan;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::is_owned;
-use wavegate_rollout::steering::{self, Reach, Run};
+use wavegate_rollout::steering::{self, RollbackScope, Run};
 
 /// What ends every help of a verb.
 const EXIT_CODES: &str = "Exit codes: 0 done, or it was so already; 1 refused, not confirmed, or not \
@@ -257,7 +257,7 @@ async fn rollback(session: &Session<'_>, sets: &SetSelection) -> Result<ActionRe
         PlannedAction::for_run(&Arc::clone(&set), run.as_ref(), move |run| {
             let reach = of.map(|all| {
                 let owned = all.iter().filter(|one| is_owned(one, &set));
-                Reach::of(run.name(), owned.map(Arc::as_ref))
+                RollbackScope::of(run.name(), owned.map(Arc::as_ref))
             });
             steering::rollback(&Run::of(&set, run), reach.as_ref(), user.person())
         })

@@ -1,9 +1,9 @@
 //! The steps of a rollout, in numbers of Applications.
 
 use crate::rollout::budget::Limit;
-use crate::rollout::snapshot::Places;
+use crate::rollout::snapshot::SlotCount;
 use crate::rollout::steps::Step as Rule;
-use crate::rollout::wait::Turn;
+use crate::rollout::wait::StepCapacity;
 
 /// A step; a set without steps has one that stands for all of its Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
