@@ -9,7 +9,7 @@ use wavegate_api::sync_options::{REPLACE, SERVER_SIDE_APPLY};
 use wavegate_api::time::to_rfc3339;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{Application, ApplicationSet, OperationPhase, Raw};
-use wavegate_application::targets::{Scope, place};
+use wavegate_application::targets::{KindScope, place};
 use wavegate_cluster::act::apply::with_last_applied;
 use wavegate_cluster::act::manifests::create;
 use wavegate_cluster::watch::object::{api, resource};
@@ -86,7 +86,7 @@ impl Environment<'_> {
             sources.flat_map(|source| self.sources.objects(application.name(), source, &head));
         let tracking = Tracking { instance: application.name().to_owned(), ..Tracking::default() };
         let namespace = spec["destination"].field("namespace");
-        let scope = |_: &str, _: &str, _: &str| Scope::Namespaced;
+        let scope = |_: &str, _: &str, _: &str| KindScope::Namespaced;
         let filter = KindFilter::default();
         let placed = place(manifests.collect(), namespace, &tracking, &scope, &filter);
         let resources = placed.targets.iter().filter(|target| target.class == Class::Resource);

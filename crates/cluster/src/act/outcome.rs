@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use crate::watch::failure::{is_unknown, reason};
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_engine::sync::{self, Happened};
+use wavegate_engine::sync::{self, ActionResult};
 
 /// A failed request as an outcome for the sync engine.
-pub fn failed(error: &kube::Error) -> Happened {
+pub fn failed(error: &kube::Error) -> ActionResult {
     if is_unknown(error) {
-        Happened::Unknown(reason(error))
+        ActionResult::Unknown(reason(error))
     } else {
-        Happened::Failed(reason(error))
+        ActionResult::Failed(reason(error))
     }
 }
 
 /// A successful request, with a message as in kubectl (SE-341).
-pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
+pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> ActionResult {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (uid, resource_version) = match dry_run {
         true => Default::default(),
@@ -29,7 +29,7 @@ pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Hap
     let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
         .then(|| ResourceKey { name: chosen, ..key.clone() });
     let message = message(named.as_ref().unwrap_or(key), verb, dry_run);
-    Happened::Done { message, uid, resource_version }
+    ActionResult::Done { message, uid, resource_version }
 }
 
 /// `deployment.apps/web configured`; an object that is updated as a whole, in the words of

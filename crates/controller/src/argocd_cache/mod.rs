@@ -28,7 +28,7 @@ use crate::settings::ApplicationSettings;
 pub use clusters::{Round, run as run_clusters};
 use publisher::Followers;
 pub use publisher::{Compared, Publisher};
-use wavegate_application::argocd_cache::{Labels, Parent, Relations, TreeEntry, relations};
+use wavegate_application::argocd_cache::{Parent, Relations, ShownLabels, TreeEntry, relations};
 use wavegate_cluster::act::redis::Writer;
 use wavegate_cluster::watch::cluster_cache::{ChangedTree, Excerpt, Owner, TreeReaders};
 use wavegate_engine::health::Checks;
@@ -81,7 +81,7 @@ fn related(content: Box<[u8]>, relations: Relations, runs_on: Option<Box<str>>) 
     Excerpt { content, owners: owners.collect(), claims, runs_on }
 }
 
-fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
+fn excerpt(object: &Value, labels: &ShownLabels, checks: &Checks) -> Excerpt {
     let (entry, relations) = TreeEntry::of(object, labels, checks);
     // A structure of strings is always serialized.
     let content = serde_json::to_vec(&entry).unwrap_or_default();

@@ -17,8 +17,8 @@ use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{AppProjectSpec, ResourceKey};
 use wavegate_application::argocd_cache::{
-    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen,
-    TreeEntry, rows, tree,
+    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, TreeEntry,
+    TreeObjects, TreeRoot, rows, tree,
 };
 use wavegate_application::project::permits_kind_of_key;
 use wavegate_application::{ComparedResource, with_below};
@@ -58,7 +58,7 @@ struct Known {
     cluster: Arc<ClusterCache>,
     namespace: String,
     project: Arc<AppProjectSpec>,
-    roots: Arc<[Root]>,
+    roots: Arc<[TreeRoot]>,
     /// By UID, the health of objects that have a script.
     judged: Arc<HashMap<String, Judged>>,
     shards: usize,
@@ -119,7 +119,7 @@ impl Publisher {
     /// Writes the values of a comparison (CA-211 a).
     pub fn compared(&self, compared: &Compared<'_>) -> Receipt {
         let Compared { instance, resources, cluster, .. } = *compared;
-        let roots = resources.iter().map(|resource| Root {
+        let roots = resources.iter().map(|resource| TreeRoot {
             key: resource.key.clone(),
             version: resource.version.clone(),
             uid: resource.live.as_ref().and_then(|live| {
@@ -336,7 +336,7 @@ impl Publisher {
         let names: BTreeSet<&str> = names.collect();
         let on_nodes: Vec<_> = names.iter().flat_map(|name| graph.on_node(name)).collect();
         let hosts = entries(&on_nodes);
-        let seen = Seen { nodes, orphans, cluster: hosts };
+        let seen = TreeObjects { nodes, orphans, cluster: hosts };
         tree(&known.roots, &seen, &InGraph(graph))
     }
 
