@@ -88,7 +88,7 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
     ("application/compare/children.rs", &[".k8s.io", "owner.name.as_str()"]),
     ("application/deletion/delete_hooks.rs", &["deletion_id(application)"]),
     ("application/project/impersonation.rs", &["is_odd"]),
-    ("application/project/lost.rs", &["field"]),
+    ("application/project/pruned_fields.rs", &["field"]),
     ("application/project/mod.rs", &[".git", "://", "oci://", "own", "prefix"]),
     ("engine/external_urls.rs", &["://", "LINK"]),
     ("application/status/warnings.rs", &["prefix"]),

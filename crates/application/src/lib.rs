@@ -13,7 +13,7 @@
 //! - [`access`]: what the Application may do, used by all other modules;
 //! - [`targets`]: manifests become targets in their namespaces (SE-131 …
 //!   SE-140);
-//! - [`lost`]: guards of a project that the API server has dropped;
+//! - [`pruned_fields`]: guards of a project that the API server has dropped;
 //! - [`signatures`]: which commits must be signed, and by whom (SE-080);
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
@@ -69,14 +69,16 @@ pub use compare::{
 pub use deletion::{delete_hooks, deletion_scope, finalize, left_hooks, owner, project_deletion};
 pub(crate) use operation::engine_input;
 pub use operation::{auto_sync, deployed, held_back, manual, operate};
-pub use project::{access, global_projects, impersonation, lost, signatures, spec, unsupported};
+pub use project::{
+    access, global_projects, impersonation, pruned_fields, signatures, spec, unsupported,
+};
 pub use status::{condition, dry_run, events, size};
 pub(crate) use status::{summary, warnings};
 
-pub use compared::{ComparedResource, Facts};
+pub use compared::{ComparedResource, ComparisonFacts};
 pub use condition::Condition;
 pub use differences::{DiffCache, compare_objects};
 pub use pairs::{Comparison, compare};
 pub use summary::with_below;
-pub use targets::{Placed, Scope, Target};
+pub use targets::{KindScope, Placed, Target};
 pub use warnings::unlisted;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::app::{App, Fields};
 use super::auto_sync::{AutoSync, SelfHeal};
 use super::memory::{Memory, digest};
-use super::refresh::{Occasion, Reason};
+use super::refresh::{Reason, RefreshTrigger};
 use super::request::{Level, Request};
 use super::*;
 use wavegate_api::app_project::{ProjectDestination, ResourcePattern};
@@ -63,11 +63,11 @@ fn map(name: &str) -> Value {
 }
 
 /// Kinds that exist: all are namespaced, except for namespaces and definitions.
-fn scope(_: &str, _: &str, kind: &str) -> Scope {
+fn scope(_: &str, _: &str, kind: &str) -> KindScope {
     match kind {
-        "Namespace" | "ClusterRole" | "CustomResourceDefinition" => Scope::Cluster,
-        "Widget" => Scope::Unknown,
-        _ => Scope::Namespaced,
+        "Namespace" | "ClusterRole" | "CustomResourceDefinition" => KindScope::Cluster,
+        "Widget" => KindScope::Unknown,
+        _ => KindScope::Namespaced,
     }
 }
 
@@ -105,7 +105,7 @@ fn compared_in(
     live: &BTreeMap<ResourceKey, Arc<Value>>,
 ) -> Comparison {
     let spec: ApplicationSpec = wavegate_api::read(&app["spec"]).unwrap();
-    let facts = Facts {
+    let facts = ComparisonFacts {
         application: app,
         spec: &spec,
         tracking: &tracking(),
@@ -524,7 +524,7 @@ fn stage(application: &Value) -> operation::Stage {
 pub(super) fn reason(
     memory: &Memory,
     application: &Value,
-    occasion: &Occasion,
+    occasion: &RefreshTrigger,
     now: Timestamp,
 ) -> Option<Reason> {
     memory.reason(&App::of(application.clone()), digest(&application["spec"]), occasion, now)
@@ -587,7 +587,8 @@ fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
         let last_spec = Some(digest(&app["spec"]));
         let known =
             Memory { operation_began, last_spec, checked_at: Some(at(5)), ..Memory::default() };
-        let occasion = Occasion { request, after_operation: true, ..Occasion::default() };
+        let occasion =
+            RefreshTrigger { request, after_operation: true, ..RefreshTrigger::default() };
         let reason = reason(&known, &app, &occasion, at(6)).unwrap();
         assert_eq!(reason.request.level, Level::Newest);
         assert_eq!(reason.age(Duration::from_millis(asked), at(6)), Duration::from_millis(age));

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use redis::Commands;
 use wavegate_application::argocd_cache::{
-    Credentials, Labels, ReaderSettings, RedisSettings, RedisTls,
+    Credentials, ReaderSettings, RedisSettings, RedisTls, ShownLabels,
 };
 
 use super::*;
@@ -49,7 +49,7 @@ async fn a_comparison_can_be_read_as_ca_001() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
     let masked = "example.com/token";
     let readers = ReaderSettings {
-        labels: Labels { custom: vec!["team".to_owned()], ..Labels::default() },
+        labels: ShownLabels { custom: vec!["team".to_owned()], ..ShownLabels::default() },
         masked_annotations: vec![masked.to_owned()],
     };
     let settings = ApplicationSettings { readers, ..with_redis(redis.settings()) };
@@ -343,7 +343,7 @@ async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
-    let labels = Labels { of_nodes: vec!["zone".to_owned()], ..Labels::default() };
+    let labels = ShownLabels { of_nodes: vec!["zone".to_owned()], ..ShownLabels::default() };
     let readers = ReaderSettings { labels, ..ReaderSettings::default() };
     let world = World::with(ApplicationSettings { readers, ..with_redis(redis.settings()) }).await;
     let system = json!({

@@ -29,8 +29,8 @@ mod tree;
 
 pub use cluster_info::{ClusterInfo, ClusterState};
 pub use keys::Keys;
-pub use node::{Labels, Node, NodeHealth, Parent, Relations, TreeEntry, relations};
+pub use node::{Node, NodeHealth, Parent, Relations, ShownLabels, TreeEntry, relations};
 pub use orphans::{Orphans, warning as orphan_warning};
-pub use rows::{Row, rows};
+pub use rows::{ResourceDiff, rows};
 pub use settings::{Credentials, ReaderSettings, RedisSettings, RedisTls};
-pub use tree::{Find, ResourceTree, Root, Seen, tree};
+pub use tree::{Find, ResourceTree, TreeObjects, TreeRoot, tree};

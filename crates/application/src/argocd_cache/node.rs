@@ -152,7 +152,7 @@ pub struct Relations {
 
 /// The labels of `argocd-cm` that are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels {
+pub struct ShownLabels {
     /// `resource.customLabels`, of any object (CA-321).
     pub custom: Vec<String>,
     /// `application.allowedNodeLabels`, of Nodes (CA-312).
@@ -161,7 +161,7 @@ pub struct Labels {
 
 impl TreeEntry {
     /// Reads a live object, and what it has to do with others.
-    pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Relations) {
+    pub fn of(object: &Value, labels: &ShownLabels, checks: &Checks) -> (Self, Relations) {
         let KindRef { group, version, kind } = KindRef::of(object);
         let pod = (group.is_empty() && kind == "Pod").then(|| read_leniently::<PodView>(object));
         let references = references(object);

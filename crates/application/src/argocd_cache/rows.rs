@@ -16,7 +16,7 @@ use wavegate_engine::diff;
 /// does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct ResourceDiff {
     #[serde(skip_serializing_if = "String::is_empty")]
     group: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -44,7 +44,7 @@ pub fn rows(
     tracking: &Tracking,
     config: &diff::Config,
     annotations: &[String],
-) -> Vec<Row> {
+) -> Vec<ResourceDiff> {
     let mut resources: Vec<&ComparedResource> = resources.iter().collect();
     resources.sort_by_cached_key(|resource| place(&resource.key));
     resources.into_iter().map(|resource| row(resource, tracking, config, annotations)).collect()
@@ -55,7 +55,7 @@ fn row(
     tracking: &Tracking,
     config: &diff::Config,
     annotations: &[String],
-) -> Row {
+) -> ResourceDiff {
     let ResourceKey { group, kind, namespace, name } = resource.key.clone();
     let resource_version = resource.live.as_deref().map_or("", Raw::resource_version).to_owned();
     let is_hook = resource.is_hook() && resource.live.is_some();
@@ -88,7 +88,7 @@ fn row(
         (Some(_), None) => ("null".to_owned(), target_state.clone(), true),
         (None, _) => (live_state.clone(), "null".to_owned(), false),
     };
-    Row {
+    ResourceDiff {
         group,
         kind,
         namespace,

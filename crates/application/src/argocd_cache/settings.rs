@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::node::Labels;
+use super::node::ShownLabels;
 
 /// The settings of Redis. Without a server or Sentinels nothing is written.
 #[derive(Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl fmt::Debug for RedisSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReaderSettings {
     /// The labels that are shown.
-    pub labels: Labels,
+    pub labels: ShownLabels,
     /// Annotations of Secrets whose values are masked (CA-350).
     pub masked_annotations: Vec<String>,
 }

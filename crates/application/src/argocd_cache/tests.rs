@@ -7,7 +7,7 @@ use wavegate_api::ResourceKey;
 use wavegate_engine::health::Checks;
 
 fn entry(object: &Value) -> Value {
-    serde_json::to_value(TreeEntry::of(object, &Labels::default(), &Checks::default()).0.node)
+    serde_json::to_value(TreeEntry::of(object, &ShownLabels::default(), &Checks::default()).0.node)
         .unwrap()
 }
 
@@ -215,7 +215,7 @@ fn parents_are_owners_and_inferred_ones() {
     ];
     for (object, expected) in cases {
         assert_eq!(
-            TreeEntry::of(&object, &Labels::default(), &Checks::default()).1.parents,
+            TreeEntry::of(&object, &ShownLabels::default(), &Checks::default()).1.parents,
             expected,
             "{object}"
         );
@@ -225,14 +225,14 @@ fn parents_are_owners_and_inferred_ones() {
 /// CA-210, CA-006, CA-007.
 #[test]
 fn a_tree_is_cut_into_shards_in_order() {
-    let root = |name: &str| Root {
+    let root = |name: &str| TreeRoot {
         key: ResourceKey::new("", "ConfigMap", "web", name),
         version: "v1".to_owned(),
         uid: None,
     };
-    let seen = || Seen { nodes: vec![], orphans: vec![], cluster: vec![] };
+    let seen = || TreeObjects { nodes: vec![], orphans: vec![], cluster: vec![] };
     let of = |count: usize, size: usize| {
-        let roots: Vec<Root> = (0..count).rev().map(|name| root(&name.to_string())).collect();
+        let roots: Vec<TreeRoot> = (0..count).rev().map(|name| root(&name.to_string())).collect();
         let shards = tree(&roots, &seen(), &Nothing).shards(size);
         let shards: Vec<Value> =
             shards.iter().map(|shard| serde_json::to_value(shard).unwrap()).collect();

@@ -12,7 +12,7 @@ use wavegate_api::{GROUP, ResourceKey};
 
 /// A managed resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
+pub struct TreeRoot {
     /// Its key.
     pub key: ResourceKey,
     /// Its API version within the group.
@@ -23,7 +23,7 @@ pub struct Root {
 
 /// The objects of a cluster that a tree is made of.
 #[derive(Debug)]
-pub struct Seen {
+pub struct TreeObjects {
     /// The live roots and what belongs to them, each once.
     pub nodes: Vec<TreeEntry>,
     /// Orphaned objects (CA-311), and what belongs to them.
@@ -56,7 +56,7 @@ pub trait Find {
 }
 
 /// Builds the tree.
-pub fn tree(roots: &[Root], seen: &Seen, find: &dyn Find) -> ResourceTree {
+pub fn tree(roots: &[TreeRoot], seen: &TreeObjects, find: &dyn Find) -> ResourceTree {
     let lists = [&seen.nodes, &seen.orphans].map(|entries| {
         let nodes = entries.iter().map(|entry| with_parents(entry, find));
         nodes.collect::<Vec<Node>>()

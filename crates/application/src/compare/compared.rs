@@ -16,7 +16,7 @@ use wavegate_engine::sync::Class;
 
 /// The input of a comparison.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct ComparisonFacts<'a> {
     /// The Application as it is stored.
     pub application: &'a Value,
     /// Its spec.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::compared::Facts;
+use crate::compared::ComparisonFacts;
 use crate::memory::digest;
 use crate::predicted::Prediction;
 use crate::targets::Target;
@@ -49,7 +49,7 @@ pub(crate) struct Difference {
 impl DiffCache {
     /// The differences of all targets with a live object, by the digest of the key. Those of
     /// earlier comparisons that are not needed any more are removed.
-    pub(crate) fn differences(&self, facts: &Facts<'_>) -> HashMap<u64, Difference> {
+    pub(crate) fn differences(&self, facts: &ComparisonFacts<'_>) -> HashMap<u64, Difference> {
         let mut known = self.0.lock();
         let found = known.all(facts);
         let present: HashSet<u64> =
@@ -73,7 +73,7 @@ const TOGETHER: usize = 256;
 
 impl Differences {
     /// The differences of all targets with a live object, by the digest of the key.
-    fn all(&mut self, facts: &Facts<'_>) -> HashMap<u64, Difference> {
+    fn all(&mut self, facts: &ComparisonFacts<'_>) -> HashMap<u64, Difference> {
         let mut found = HashMap::new();
         let (mut unknown, mut answered) = (Vec::new(), Vec::new());
         for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
@@ -143,7 +143,7 @@ fn version(target: &Target, live: &Value, predicted: Option<u64>) -> Option<u64>
 
 /// What the server predicts of an object, if it was asked.
 pub(crate) fn prediction<'a>(
-    facts: &Facts<'a>,
+    facts: &ComparisonFacts<'a>,
     target: &Target,
     live: Option<&Arc<Value>>,
 ) -> Option<&'a Prediction> {

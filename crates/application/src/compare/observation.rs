@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::app::App;
-use crate::compared::{ComparedResource, Facts};
+use crate::compared::{ComparedResource, ComparisonFacts};
 use crate::condition::Condition;
 use crate::differences::{DiffCache, compare_objects};
 use crate::memory::digest;
@@ -92,7 +92,7 @@ impl<'a> Observation<'a> {
         config.schemas = Arc::clone(self.schemas);
         diffs.follow(digest(&(rules(app), self.schemas.digest())));
         let comparison = compare(
-            &Facts {
+            &ComparisonFacts {
                 application,
                 spec: self.access.spec,
                 tracking: self.tracking,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::children;
-use crate::compared::{ComparedResource, Facts};
+use crate::compared::{ComparedResource, ComparisonFacts};
 use crate::condition::Condition;
 use crate::differences::{DiffCache, Difference, prediction};
 use crate::operation;
@@ -49,7 +49,7 @@ pub struct Comparison {
 }
 
 /// Compares one Application with its cluster.
-pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
+pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> Comparison {
     let mut resources = Vec::new();
     let mut conditions = Vec::new();
     let mut shared = Vec::new();
@@ -112,7 +112,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
         ))
     }));
 
-    let circumstances = diff::Circumstances {
+    let circumstances = diff::SyncStatusInput {
         failed: false,
         namespace_metadata_changed: facts.namespace_metadata_changed,
     };
@@ -132,7 +132,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
 
 /// Whether the Application manages a live object: tracked, without an owner,
 /// and permitted by the project (SE-082, SE-115).
-pub(crate) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
+pub(crate) fn is_managed(facts: &ComparisonFacts<'_>, key: &ResourceKey, live: &Value) -> bool {
     facts.tracking.owns(live)
         && !has_owner(live)
         && !is_made(facts, key, live)
@@ -140,7 +140,7 @@ pub(crate) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> 
 }
 
 /// Whether a controller made it from another object ([`children`]).
-fn is_made(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
+fn is_made(facts: &ComparisonFacts<'_>, key: &ResourceKey, live: &Value) -> bool {
     let targets = facts.targets.iter().map(|target| (&target.key, &*target.object));
     children::is_made(facts.tracking, key, live, facts.live, targets)
 }
@@ -149,19 +149,19 @@ pub(crate) fn has_owner(live: &Value) -> bool {
     live.owners().next().is_some()
 }
 
-pub(crate) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
+pub(crate) fn is_permitted(facts: &ComparisonFacts<'_>, key: &ResourceKey, object: &Value) -> bool {
     let (server, cluster) = facts.cluster;
     Permits { project: facts.project, server, cluster }.denial(key, object).is_none()
 }
 
 /// Whether the project permits the kind; the namespace may be denied nevertheless.
-fn is_kind_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
+fn is_kind_permitted(facts: &ComparisonFacts<'_>, key: &ResourceKey, object: &Value) -> bool {
     let (server, cluster) = facts.cluster;
     Permits { project: facts.project, server, cluster }.denies_kind(key, object).is_none()
 }
 
 fn pair(
-    facts: &Facts<'_>,
+    facts: &ComparisonFacts<'_>,
     differences: &HashMap<u64, Difference>,
     key: &ResourceKey,
     target: Option<&Target>,
@@ -221,7 +221,7 @@ fn pair(
 }
 
 /// Whether a namespace lacks labels or annotations of `managedNamespaceMetadata` (SE-144).
-fn lacks_metadata(facts: &Facts<'_>, live: &Value) -> bool {
+fn lacks_metadata(facts: &ComparisonFacts<'_>, live: &Value) -> bool {
     let policy = facts.spec.sync_policy.as_ref();
     let Some(wanted) = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref()) else {
         return false;
@@ -235,7 +235,7 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
 }
 
 /// The other Application that a live object belongs to (SE-117).
-fn shared_with(facts: &Facts<'_>, live: &Value) -> Option<String> {
+fn shared_with(facts: &ComparisonFacts<'_>, live: &Value) -> Option<String> {
     let tracking = facts.tracking;
     let other = instance_of(tracking.method, &tracking.label, live)?;
     let other = (other != tracking.instance && !other.is_empty()).then_some(other)?;
@@ -251,7 +251,7 @@ fn uid(object: &Value) -> Option<&str> {
     Some(object.uid()).filter(|uid| !uid.is_empty())
 }
 
-fn health_error(facts: &Facts<'_>, resources: &[ComparedResource]) -> Option<Condition> {
+fn health_error(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> Option<Condition> {
     let mut failed = resources.iter().filter(|resource| !resource.is_hook()).filter_map(|one| {
         let error = facts.checks.script_error(one.live.as_deref()?)?;
         Some((&one.key, error))
@@ -267,7 +267,7 @@ fn health_error(facts: &Facts<'_>, resources: &[ComparedResource]) -> Option<Con
     )))
 }
 
-fn health_of(facts: &Facts<'_>, resources: &[ComparedResource]) -> Health {
+fn health_of(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> Health {
     let is_itself =
         |key: &ResourceKey, live: &Value| operation::is_itself(facts.application, key, live);
     let all: Vec<health::Resource<'_>> = (resources.iter())

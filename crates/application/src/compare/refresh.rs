@@ -67,7 +67,7 @@ pub fn idle() -> Wait {
 
 /// Why a reconcile may compare an Application.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Occasion {
+pub struct RefreshTrigger {
     /// The request that triggered it.
     pub request: Request,
     /// When it is compared without any change.
@@ -87,7 +87,7 @@ pub enum Due {
 
 impl Memory {
     /// Decides whether to compare, and remembers a request that is not met yet.
-    pub fn due(&mut self, app: &App, occasion: &Occasion, now: Timestamp) -> Due {
+    pub fn due(&mut self, app: &App, occasion: &RefreshTrigger, now: Timestamp) -> Due {
         let spec = digest(app.spec());
         let reason = self.reason(app, spec, occasion, now);
         self.last_spec = Some(spec);
@@ -142,7 +142,7 @@ impl Memory {
         &self,
         app: &App,
         spec: u64,
-        occasion: &Occasion,
+        occasion: &RefreshTrigger,
         now: Timestamp,
     ) -> Option<Reason> {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);

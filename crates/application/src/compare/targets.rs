@@ -20,7 +20,7 @@ use wavegate_engine::sync::{Class, classify};
 
 /// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     /// Namespaced.
     Namespaced,
     /// Cluster-scoped.
@@ -59,7 +59,7 @@ pub fn place(
     manifests: Vec<Value>,
     destination_namespace: &str,
     tracking: &Tracking,
-    scope: &dyn Fn(&str, &str, &str) -> Scope,
+    scope: &dyn Fn(&str, &str, &str) -> KindScope,
     filter: &KindFilter,
 ) -> Placed {
     let defined = defined_scopes(&manifests);
@@ -81,18 +81,18 @@ pub fn place(
         }
         let version = manifest.version();
         let scope = match scope(&key.group, version, &key.kind) {
-            Scope::Unknown => {
+            KindScope::Unknown => {
                 let own = defined.get(&(key.group.clone(), key.kind.clone()));
-                own.copied().unwrap_or(Scope::Unknown)
+                own.copied().unwrap_or(KindScope::Unknown)
             }
             known => known,
         };
         let namespace = match (scope, key.namespace.as_str()) {
-            (Scope::Cluster, _) => "",
+            (KindScope::Cluster, _) => "",
             (_, "") => destination_namespace,
             (_, namespace) => namespace,
         };
-        if scope == Scope::Namespaced && namespace.is_empty() {
+        if scope == KindScope::Namespaced && namespace.is_empty() {
             // Also for the core group, as Go prints it.
             conditions.push(Condition::invalid_spec(format!(
                 "Namespace for {} {}/{version}, Kind={} is missing.",
@@ -153,13 +153,13 @@ impl Placed {
 }
 
 /// Scopes of the kinds that the manifests themselves define.
-fn defined_scopes(manifests: &[Value]) -> BTreeMap<(String, String), Scope> {
+fn defined_scopes(manifests: &[Value]) -> BTreeMap<(String, String), KindScope> {
     let crds = manifests.iter().filter(|manifest| KindRef::of(manifest).is_crd());
     let defined = crds.filter_map(|crd| {
         let DefinitionView { group, names, scope } = read_leniently(crd.spec());
         let scope = match scope?.as_str() {
-            "Cluster" => Scope::Cluster,
-            _ => Scope::Namespaced,
+            "Cluster" => KindScope::Cluster,
+            _ => KindScope::Namespaced,
         };
         Some(((group?, names.kind?), scope))
     });

@@ -20,7 +20,7 @@ use wavegate_api::hooks::{DeletePolicy, HookType, delete_policies};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::health::{Checks, Status};
 use wavegate_engine::sync::{
-    ApplyRequest, How, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
+    ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
 };
 
 /// The delay between two attempts of a failing hook; doubles up to the second
@@ -91,7 +91,12 @@ impl DeleteHook {
         ApplyRequest {
             key: self.key.clone(),
             manifest: self.manifest(attempt),
-            method: Method { how: How::Create, force: false, validate: true, migrate: false },
+            method: Method {
+                how: ApplyMethod::Create,
+                force: false,
+                validate: true,
+                migrate: false,
+            },
             stamp: Some(self.stamp(attempt)),
             wait_established: false,
         }
@@ -127,7 +132,7 @@ pub fn is_made_by(application: &Value, live: &Value) -> bool {
 
 /// The input of the next step, besides hooks and live objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct HookStepInput<'a> {
     /// The Application.
     pub owner: Owner<'a>,
     /// The permissions of its project.
@@ -177,7 +182,7 @@ pub enum Next {
 pub fn next(
     hooks: &[DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
-    about: &Circumstances<'_>,
+    about: &HookStepInput<'_>,
 ) -> Next {
     let objections: Vec<String> =
         hooks.iter().filter_map(|hook| objection(hook, live, about)).collect();
@@ -201,7 +206,7 @@ pub fn next(
 fn objection(
     hook: &DeleteHook,
     live: &BTreeMap<ResourceKey, Arc<Value>>,
-    about: &Circumstances<'_>,
+    about: &HookStepInput<'_>,
 ) -> Option<String> {
     let type_ = hook.type_.as_str();
     if let Some(denial) = about.permits.denial(&hook.key, &hook.target) {
@@ -215,7 +220,7 @@ fn objection(
 fn next_of_wave(
     wave: &[&DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
-    about: &Circumstances<'_>,
+    about: &HookStepInput<'_>,
 ) -> Next {
     let (mut missing, mut former, mut leaving) = (Vec::new(), Vec::new(), Vec::new());
     let (mut waiting, mut failed) = (Vec::new(), Vec::new());

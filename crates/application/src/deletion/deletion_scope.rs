@@ -14,7 +14,7 @@ use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw, ResourceKey};
 
 /// Which of the tracked objects may be deleted, besides the rules of the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
+pub enum DeletionScope {
     /// All of them.
     #[default]
     Tracked,
@@ -23,7 +23,7 @@ pub enum Scope {
     Listed(BTreeSet<ResourceKey>),
 }
 
-impl Scope {
+impl DeletionScope {
     /// Whether an object is within it.
     pub fn contains(&self, key: &ResourceKey) -> bool {
         match self {
@@ -35,12 +35,12 @@ impl Scope {
 
 /// Where a deletion takes place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DeletionPlace {
     /// Nowhere: no cluster can be told from the spec, so nothing can be deleted. The text
     /// is the reason.
     Nowhere(String),
     /// In the destination cluster.
-    Cluster(Scope),
+    Cluster(DeletionScope),
 }
 
 /// The spec of an Application that is being deleted: of an invalid one, what a deletion
@@ -64,27 +64,31 @@ pub fn place(
     applicant: &access::Applicant<'_>,
     project: ProjectFact<'_>,
     cluster: ClusterFact<'_>,
-) -> Result<Place, String> {
+) -> Result<DeletionPlace, String> {
     let destination = &applicant.spec.destination;
     if !destination.server.is_empty() && !destination.name.is_empty() {
-        return Ok(Place::Nowhere(format!(
+        return Ok(DeletionPlace::Nowhere(format!(
             "application destination can't have both name and server defined: {} {}",
             destination.name, destination.server
         )));
     }
     match cluster {
-        ClusterFact::Unknown(error) => return Ok(Place::Nowhere(error.to_owned())),
+        ClusterFact::Unknown(error) => return Ok(DeletionPlace::Nowhere(error.to_owned())),
         ClusterFact::Unusable(error) => return Err(error.to_owned()),
         ClusterFact::Known { .. } => {}
     }
     let name = access::project_name(applicant.spec);
-    Ok(Place::Cluster(match project {
+    Ok(DeletionPlace::Cluster(match project {
         ProjectFact::Unreadable(reason) => {
             return Err(format!("project {name} cannot be read: {reason}"));
         }
-        ProjectFact::Known { spec, .. } if access::may_use(applicant, spec) => Scope::Tracked,
+        ProjectFact::Known { spec, .. } if access::may_use(applicant, spec) => {
+            DeletionScope::Tracked
+        }
         // It does not exist, or is not for this Application.
-        ProjectFact::Known { .. } | ProjectFact::Missing => Scope::Listed(listed(application)),
+        ProjectFact::Known { .. } | ProjectFact::Missing => {
+            DeletionScope::Listed(listed(application))
+        }
     }))
 }
 

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::app::{App, Fields};
 use crate::condition::{self, Condition, OF_DELETION};
-use crate::delete_hooks::{self, Circumstances, DeleteHook};
+use crate::delete_hooks::{self, DeleteHook, HookStepInput};
 use crate::deletion::{self, Cascade, asked_at};
-use crate::deletion_scope::Scope;
+use crate::deletion_scope::DeletionScope;
 use crate::memory::{Memory, Tries, Try};
 use crate::observation::{Live, Observation};
 use crate::{children, operation};
@@ -91,7 +91,7 @@ pub enum DeletionInput<'a> {
     Nowhere(&'a str),
     /// Source and cluster, which objects may be deleted, and the kinds whose objects are not
     /// known.
-    In(&'a Observation<'a>, &'a Scope, &'a Unlisted),
+    In(&'a Observation<'a>, &'a DeletionScope, &'a Unlisted),
 }
 
 /// The decision of a step of a deletion.
@@ -333,7 +333,7 @@ fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<
 struct Finalizer<'a> {
     application: &'a Value,
     observation: &'a Observation<'a>,
-    scope: &'a Scope,
+    scope: &'a DeletionScope,
     unlisted: &'a Unlisted,
     /// Whether a user wants it to be retried now.
     hurry: bool,
@@ -376,8 +376,10 @@ impl Finalizer<'_> {
     fn unlisted_kinds(&self) -> Option<String> {
         let (_, (why, _)) = self.unlisted.first_key_value()?;
         match self.scope {
-            Scope::Tracked => Some(format!("{}: {why}", some_of(self.unlisted.keys(), NAMED))),
-            Scope::Listed(_) => None,
+            DeletionScope::Tracked => {
+                Some(format!("{}: {why}", some_of(self.unlisted.keys(), NAMED)))
+            }
+            DeletionScope::Listed(_) => None,
         }
     }
 
@@ -400,8 +402,8 @@ impl Finalizer<'_> {
         let named = some_of(denied, NAMED);
         let project = self.observation.access.project_name;
         let why = match self.scope {
-            Scope::Tracked => format!("project '{project}' does not permit them"),
-            Scope::Listed(_) => format!(
+            DeletionScope::Tracked => format!("project '{project}' does not permit them"),
+            DeletionScope::Listed(_) => format!(
                 "project '{project}' does not exist or is not for this application, and \
                  status.resources does not list them"
             ),
@@ -467,7 +469,7 @@ impl Finalizer<'_> {
     fn hooks(&self, type_: HookType, tries: &mut Tries) -> Option<Plan> {
         let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
         let uid = operation::uid(self.application);
-        let about = Circumstances {
+        let about = HookStepInput {
             owner: self.observation.owner(&uid),
             permits: self.observation.access.permits(),
             project: self.observation.access.project_name,

@@ -19,7 +19,9 @@ use wavegate_api::ResourceKey;
 use wavegate_api::operation::{OperationPhase, OperationState};
 use wavegate_api::sync_options::APPLY_OUT_OF_SYNC_ONLY;
 use wavegate_api::time::Time;
-use wavegate_engine::sync::{self, Action, ActionOutcome, Group, How, LiveObject, Retry, SyncPlan};
+use wavegate_engine::sync::{
+    self, Action, ActionOutcome, ApplyMethod, Group, LiveObject, Retry, SyncPlan,
+};
 use wavegate_engine::wait::{Wait, WaitFor};
 
 /// How long an operation retries failed reads before it ends.
@@ -108,7 +110,7 @@ impl Act {
     /// Whether applying it does not change the cluster: a client-side dry run.
     pub fn sends_nothing(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.actions).all(|action| match action {
-            Action::DryRun(apply) => apply.request.method.how != How::ServerSide,
+            Action::DryRun(apply) => apply.request.method.how != ApplyMethod::ServerSide,
             _ => false,
         })
     }

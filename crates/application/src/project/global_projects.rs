@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::lost::Lost;
 use crate::project;
+use crate::pruned_fields::PrunedField;
 use wavegate_api::app_project::Inherited;
 use wavegate_api::raw::{object_at, texts_of};
 use wavegate_api::selector::Selector;
@@ -135,7 +135,7 @@ impl GlobalProjects {
             all.problems.extend(own.map(|problem| format!("global project {name}: {problem}")));
             let inherited = windows::windows(global).into_iter();
             all.windows.extend(inherited.map(|window| window.of_global(name, project)));
-            all.lost = all.lost.or_else(|| Lost::of(global).map(|lost| lost.message(name)));
+            all.lost = all.lost.or_else(|| PrunedField::of(global).map(|lost| lost.message(name)));
             append(&mut all.spec, spec, name);
         }
         Ok(all)

@@ -6,7 +6,7 @@
 pub mod access;
 pub mod global_projects;
 pub mod impersonation;
-pub mod lost;
+pub mod pruned_fields;
 pub mod signatures;
 pub mod spec;
 pub mod unsupported;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::condition::Condition;
-use crate::lost::Lost;
+use crate::pruned_fields::PrunedField;
 use crate::signatures::Demands;
 use crate::targets::Target;
 use wavegate_api::annotations::{
@@ -28,7 +28,7 @@ pub fn demands(project: &Value) -> Result<Demands, String> {
     let spec = wavegate_api::read::<AppProjectSpec>(project.spec())
         .map_err(|error| format!("AppProject {name} cannot be read: spec.{error}"))?;
     let demands = Demands::of(&spec).map_err(|why| format!("AppProject {name}: {why}"))?;
-    match Lost::of(project).filter(Lost::is_about_commits) {
+    match PrunedField::of(project).filter(PrunedField::is_about_commits) {
         Some(lost) => Err(lost.message(name)),
         None => Ok(demands),
     }
@@ -36,7 +36,7 @@ pub fn demands(project: &Value) -> Result<Demands, String> {
 
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
 pub fn refusal(project: &Value) -> Option<String> {
-    let lost = || Some(Lost::of(project)?.message(project.name()));
+    let lost = || Some(PrunedField::of(project)?.message(project.name()));
     demands(project).err().or_else(lost)
 }
 

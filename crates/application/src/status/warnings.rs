@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compared::{ComparedResource, Facts};
+use crate::compared::{ComparedResource, ComparisonFacts};
 use crate::condition::Condition;
 use crate::unsupported;
 use wavegate_api::annotations::{HOOK, annotation};
@@ -17,7 +17,10 @@ use wavegate_engine::sync::{Class, is_unknown_option, problem_of_application};
 const MAX_LISTED: usize = 10;
 
 /// Warnings about the targets, the remaining hooks, and the options.
-pub(crate) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec<Condition> {
+pub(crate) fn warnings(
+    facts: &ComparisonFacts<'_>,
+    resources: &[ComparedResource],
+) -> Vec<Condition> {
     let mut messages = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
     let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
@@ -64,7 +67,7 @@ pub(crate) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
 }
 
 /// Whether a hook was created from a target without a name.
-fn is_generated(facts: &Facts<'_>, key: &ResourceKey) -> bool {
+fn is_generated(facts: &ComparisonFacts<'_>, key: &ResourceKey) -> bool {
     facts.targets.iter().any(|target| {
         let prefix = target.object.generate_name();
         let ResourceKey { group, kind, namespace, name } = &target.key;

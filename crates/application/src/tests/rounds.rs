@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::access::{Access, Applicant, ClusterFact, ProjectFact};
-use crate::deletion_scope::Scope;
+use crate::deletion_scope::DeletionScope;
 use crate::errors::ObserveError;
 use crate::finalize::{DeletionInput, DeletionSnapshot, DeletionState, Unlisted};
 use crate::observation::{Live, Observation};
@@ -186,7 +186,7 @@ fn an_operation_starts_runs_and_ends() {
     let Next::Act(act) = round(&mut app, &facts, &[]) else { panic!("{app}") };
     let done = |act: &operate::Act| -> Vec<sync::ActionOutcome> {
         let actions = act.groups.iter().flat_map(|group| &group.actions);
-        let result = sync::Happened::Done {
+        let result = sync::ActionResult::Done {
             message: "done".into(),
             uid: "u".into(),
             resource_version: "1".into(),
@@ -398,9 +398,9 @@ fn comparisons_have_a_reason() {
     status["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     let last_spec = Some(digest(&app["spec"]));
     let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
-    let calm = Occasion::default();
+    let calm = RefreshTrigger::default();
     assert!(reason(&known, &status, &calm, at(0)).is_none());
-    let live = Occasion { request: Request::new(Level::Live), ..calm };
+    let live = RefreshTrigger { request: Request::new(Level::Live), ..calm };
     let found = reason(&known, &status, &live, at(0)).unwrap();
     assert!(!found.asked_for && found.request.level == Level::Live);
     assert_eq!(found.settles(None, at(0)), None);
@@ -411,7 +411,7 @@ fn comparisons_have_a_reason() {
     let another = Memory { last_spec: Some(1), ..known.clone() };
     assert!(reason(&another, &status, &calm, at(0)).unwrap().asked_for);
     status["status"]["operationState"]["startedAt"] = "2023-11-14T22:13:20Z".into();
-    let after = Occasion { after_operation: true, ..calm };
+    let after = RefreshTrigger { after_operation: true, ..calm };
     let found = reason(&known, &status, &after, at(0)).unwrap();
     assert_eq!(found.settles(Some(at(0)), at(0)), None);
     let minute = Duration::from_secs(60);
@@ -459,7 +459,7 @@ fn a_deletion_runs_its_steps_in_order() {
 
     let plan = next(
         &mut app,
-        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        DeletionInput::In(&facts.observation(), &DeletionScope::Tracked, &all_listed),
         at(0),
     );
     assert_eq!(plan.removals.len(), 1);
@@ -469,7 +469,7 @@ fn a_deletion_runs_its_steps_in_order() {
     facts.live.clear();
     let plan = next(
         &mut app,
-        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        DeletionInput::In(&facts.observation(), &DeletionScope::Tracked, &all_listed),
         at(1),
     );
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
@@ -483,7 +483,7 @@ fn a_deletion_runs_its_steps_in_order() {
     // It was deleted before it completed: not again at once, and then as a new attempt.
     let plan = next(
         &mut app,
-        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        DeletionInput::In(&facts.observation(), &DeletionScope::Tracked, &all_listed),
         at(2),
     );
     assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
@@ -492,7 +492,7 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
     let plan = next(
         &mut app,
-        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        DeletionInput::In(&facts.observation(), &DeletionScope::Tracked, &all_listed),
         at(100),
     );
     assert_eq!(plan.creations[0].1, 1);
@@ -533,7 +533,7 @@ fn a_deletion_waits_for_kinds_that_cannot_be_listed_but_not_for_ever_se_436() {
     app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     let facts = Facts::new(&app, &[]);
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    let next = |scope: &Scope, age: Duration, now| {
+    let next = |scope: &DeletionScope, age: Duration, now| {
         let unlisted = [("Widget.x.io".to_owned(), ("no endpoints".to_owned(), age))];
         let unlisted = Unlisted::from(unlisted);
         let decision = finalize::finalize(&DeletionSnapshot {
@@ -546,15 +546,15 @@ fn a_deletion_waits_for_kinds_that_cannot_be_listed_but_not_for_ever_se_436() {
         (decision.plan.state, decision.plan.left, decision.app.metadata.finalizers.len())
     };
     for (age, now) in [(minutes(1), at(60)), (minutes(600), at(60)), (minutes(1), at(36_000))] {
-        let (state, left, finalizers) = next(&Scope::Tracked, age, now);
+        let (state, left, finalizers) = next(&DeletionScope::Tracked, age, now);
         let DeletionState::Held(reason) = state else { panic!("{state:?}") };
         assert!(reason.ends_with(": Widget.x.io: no endpoints"), "{reason}");
         assert_eq!((left, finalizers), (None, 1));
     }
-    let (state, left, finalizers) = next(&Scope::Tracked, minutes(15), at(900));
+    let (state, left, finalizers) = next(&DeletionScope::Tracked, minutes(15), at(900));
     assert_eq!((state, finalizers), (DeletionState::Done, 0));
     assert!(left.unwrap().contains("Widget.x.io: no endpoints"));
-    let listed = next(&Scope::Listed(Default::default()), minutes(1), at(60));
+    let listed = next(&DeletionScope::Listed(Default::default()), minutes(1), at(60));
     assert_eq!(listed, (DeletionState::Done, None, 0), "what is deleted is known by name");
 }
 

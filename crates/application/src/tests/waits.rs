@@ -42,7 +42,7 @@ fn running(facts: &Facts, app: &mut Value) -> Next {
         let actions = act.groups.iter().flat_map(|group| &group.actions);
         let done = |action: &wavegate_engine::sync::Action| wavegate_engine::sync::ActionOutcome {
             action: action.id(),
-            result: wavegate_engine::sync::Happened::Done {
+            result: wavegate_engine::sync::ActionResult::Done {
                 message: "done".into(),
                 uid: "u".into(),
                 resource_version: "1".into(),
@@ -58,7 +58,8 @@ fn comparison(
     seen: Result<&Facts, ObserveError>,
     repo_error_grace: std::time::Duration,
 ) -> Wait {
-    let occasion = Occasion { request: Request::new(Level::Revision), ..Occasion::default() };
+    let occasion =
+        RefreshTrigger { request: Request::new(Level::Revision), ..RefreshTrigger::default() };
     let memory = &Memory { checked_at: Some(at(NOW)), ..Memory::default() };
     let mut reason = super::reason(memory, app, &occasion, at(NOW)).unwrap();
     reason.asked_for = false;
@@ -132,7 +133,8 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         }
         WaitFor::OtherApplications => operate::after_others(at(NOW)),
         WaitFor::MoreChanges => {
-            let occasion = Occasion { request: Request::new(Level::Live), ..Occasion::default() };
+            let occasion =
+                RefreshTrigger { request: Request::new(Level::Live), ..RefreshTrigger::default() };
             app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
             let last_spec = Some(digest(&app["spec"]));
             let known = Memory { last_spec, checked_at: Some(at(NOW)), ..Memory::default() };
@@ -215,7 +217,7 @@ fn a_wait_whose_time_has_come_is_a_reason_to_compare_se_426() {
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     let last_spec = Some(digest(&app["spec"]));
     let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
-    let calm = Occasion::default();
+    let calm = RefreshTrigger::default();
     assert!(reason(&known, &app, &calm, at(0)).is_none());
     let due = Memory { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
     let reason = reason(&due, &app, &calm, at(0)).unwrap();

@@ -8,7 +8,7 @@ use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use wavegate_api::{ApplicationSpec, Raw};
 use wavegate_application::access::{self, Access, Applicant, ClusterFact, ProjectFact, Refusal};
-use wavegate_application::deletion_scope::{self, Place, Scope};
+use wavegate_application::deletion_scope::{self, DeletionPlace, DeletionScope};
 use wavegate_application::errors::ObserveError;
 use wavegate_application::{Condition, impersonation, unsupported};
 use wavegate_cluster::watch::cluster_cache;
@@ -139,7 +139,7 @@ impl Reconciliation<'_> {
     /// The destination of a deletion, whatever became of the spec (SE-512).
     pub(super) async fn destination_for_deletion(
         &self,
-    ) -> Result<(Option<Destination>, Place), ObserveError> {
+    ) -> Result<(Option<Destination>, DeletionPlace), ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         // What they protect must not be deleted, either.
         if let Some(setting) = ctx.settings.unreadable.first() {
@@ -162,8 +162,9 @@ impl Reconciliation<'_> {
             cluster_fact(&resolved, &problem),
         );
         let place = place.map_err(ObserveError::Operation)?;
-        let project =
-            known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
+        let project = known
+            .and_then(Result::ok)
+            .filter(|_| place == DeletionPlace::Cluster(DeletionScope::Tracked));
         let project = project.unwrap_or_else(|| {
             let spec = deletion_scope::without_project();
             Arc::new(Project {

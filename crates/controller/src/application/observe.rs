@@ -23,7 +23,7 @@ use wavegate_api::view::ApplicationSpecView;
 use wavegate_api::{ApplicationSource, Raw, ResourceKey, read_leniently};
 use wavegate_application::access::{self, Refusal};
 use wavegate_application::app::App;
-use wavegate_application::deletion_scope::{Place, Scope};
+use wavegate_application::deletion_scope::{DeletionPlace, DeletionScope};
 use wavegate_application::errors::ObserveError;
 use wavegate_application::finalize::Unlisted;
 use wavegate_application::observation::{Observation, inventory};
@@ -497,9 +497,9 @@ impl Reconciliation<'_> {
 
     async fn observe_for_deletion_once(&mut self) -> Result<Deleting, ObserveError> {
         let (destination, scope) = match self.destination_for_deletion().await? {
-            (Some(destination), Place::Cluster(scope)) => (destination, scope),
-            (_, Place::Nowhere(why)) => return Ok(Deleting::Nowhere(why)),
-            (None, Place::Cluster(_)) => {
+            (Some(destination), DeletionPlace::Cluster(scope)) => (destination, scope),
+            (_, DeletionPlace::Nowhere(why)) => return Ok(Deleting::Nowhere(why)),
+            (None, DeletionPlace::Cluster(_)) => {
                 let message = "spec.destination: the cluster is not connected".to_owned();
                 return Err(ObserveError::Operation(message));
             }
@@ -591,9 +591,9 @@ pub(super) fn place(
     let scope = |group: &str, version: &str, kind: &str| {
         let [group, version, kind] = [group, version, kind].map(str::to_owned);
         match kinds.get(&GroupVersionKind { group, version, kind }) {
-            Some(Served::Namespaced) => targets::Scope::Namespaced,
-            Some(Served::ClusterScoped) => targets::Scope::Cluster,
-            Some(Served::Missing { .. } | Served::Failed(_)) | None => targets::Scope::Unknown,
+            Some(Served::Namespaced) => targets::KindScope::Namespaced,
+            Some(Served::ClusterScoped) => targets::KindScope::Cluster,
+            Some(Served::Missing { .. } | Served::Failed(_)) | None => targets::KindScope::Unknown,
         }
     };
     targets::place(manifests, namespace, tracking, &scope, filter)

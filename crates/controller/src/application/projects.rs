@@ -9,8 +9,8 @@ use serde_json::Value;
 use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation};
 use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw};
 use wavegate_application::global_projects::GlobalProjects;
-use wavegate_application::lost::Lost;
 use wavegate_application::project_deletion::is_terminating;
+use wavegate_application::pruned_fields::PrunedField;
 use wavegate_application::{Condition, project};
 use wavegate_cluster::watch::control_plane::{Cache, Change};
 use wavegate_cluster::watch::object::Object;
@@ -156,7 +156,7 @@ fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>)
     problems.truncate(MAX_PROBLEMS);
     let mut windows = windows::windows(object);
     windows.extend(inherited.windows);
-    let lost = Lost::of(object).map(|lost| lost.message(object.name()));
+    let lost = PrunedField::of(object).map(|lost| lost.message(object.name()));
     let lost = lost.or(inherited.lost);
     Ok(Arc::new(Project { spec: inherited.spec.into(), windows, problems, lost }))
 }
@@ -165,7 +165,7 @@ fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>)
 fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) -> bool {
     let guards = |object: &Object| {
         let object = object.parse();
-        let lost = Lost::of(&object);
+        let lost = PrunedField::of(&object);
         let inherits = global.of(&object).join(" ");
         let semantics = annotation(&object, WINDOW_SEMANTICS).map(str::to_owned);
         (object.spec().clone(), semantics, lost, inherits)

@@ -31,7 +31,7 @@ use wavegate_application::reconcile::{
     self as comparison, CompareFailure, ComparisonDecision, ComparisonInput, ComparisonSnapshot,
     Shown,
 };
-use wavegate_application::refresh::{self, Due, Occasion, Reason};
+use wavegate_application::refresh::{self, Due, Reason, RefreshTrigger};
 use wavegate_application::request::{Level, Request};
 use wavegate_application::steps::{self, Step};
 use wavegate_application::{access, dry_run};
@@ -129,7 +129,7 @@ impl Reconciliation<'_> {
 
     /// Compares if there is a reason. Returns what follows.
     async fn compare_after(&mut self, operation: &Next) -> Wait {
-        let occasion = Occasion {
+        let occasion = RefreshTrigger {
             request: self.trigger.request,
             intervals: self.ctx.intervals(self.key),
             after_operation: matches!(operation, Next::Over),

@@ -81,7 +81,7 @@ fn related(content: Box<[u8]>, relations: Relations, runs_on: Option<Box<str>>) 
     Excerpt { content, owners: owners.collect(), claims, runs_on }
 }
 
-fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
+fn excerpt(object: &Value, labels: &ShownLabels, checks: &Checks) -> Excerpt {
     let (entry, relations) = TreeEntry::of(object, labels, checks);
     // A structure of strings is always serialized.
     let content = serde_json::to_vec(&entry).unwrap_or_default();

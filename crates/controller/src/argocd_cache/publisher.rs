@@ -17,8 +17,8 @@ use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{AppProjectSpec, Raw, ResourceKey};
 use wavegate_application::argocd_cache::{
-    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen,
-    TreeEntry, rows, tree,
+    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, TreeEntry,
+    TreeObjects, TreeRoot, rows, tree,
 };
 use wavegate_application::project::permits_kind_of_key;
 use wavegate_application::{ComparedResource, with_below};
@@ -58,7 +58,7 @@ struct PublishedTree {
     cluster: Arc<ClusterCache>,
     namespace: String,
     project: Arc<AppProjectSpec>,
-    roots: Arc<[Root]>,
+    roots: Arc<[TreeRoot]>,
     /// By UID, the health of objects that have a script.
     judged: Arc<HashMap<String, Judged>>,
     shards: usize,
@@ -337,7 +337,7 @@ impl Publisher {
         let names: BTreeSet<&str> = names.collect();
         let on_nodes: Vec<_> = names.iter().flat_map(|name| graph.on_node(name)).collect();
         let hosts = entries(&on_nodes);
-        let seen = Seen { nodes, orphans, cluster: hosts };
+        let seen = TreeObjects { nodes, orphans, cluster: hosts };
         tree(&known.roots, &seen, &InGraph(graph))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::reader::{Error, Names, Reader, pause, switch};
 use wavegate_application::argocd_cache::{
-    Credentials, Labels, ReaderSettings, RedisSettings, RedisTls,
+    Credentials, ReaderSettings, RedisSettings, RedisTls, ShownLabels,
 };
 
 /// Flags of Redis, which Argo CD's API server reads.
@@ -151,7 +151,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
 pub(super) fn readers(read: &mut Reader<'_>) -> ReaderSettings {
     let mut list = |key| read.list_in_full(None, ("", key));
     ReaderSettings {
-        labels: Labels {
+        labels: ShownLabels {
             custom: list("resource.customLabels"),
             of_nodes: list("application.allowedNodeLabels"),
         },

@@ -65,7 +65,7 @@ pub use predicted::{compare_all_predicted, compare_predicted};
 pub use quantity::thousandths;
 pub use rule::{Problem, Rule};
 pub use schema::Schemas;
-pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
+pub use sync_status::{Resource, SyncStatus, SyncStatusInput, of_application};
 pub use system::{IgnoredStatus, SettingProblem, SystemSettings};
 pub use unified::unified;
 

@@ -87,7 +87,7 @@ impl<'a> Resource<'a> {
 
 /// The facts that determine the sync status of an Application besides its resources.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Circumstances {
+pub struct SyncStatusInput {
     /// Targets or live objects could not be loaded, or the comparison failed.
     pub failed: bool,
     /// `managedNamespaceMetadata` differs from what the last sync applied.
@@ -97,7 +97,7 @@ pub struct Circumstances {
 /// The Application's sync status (SE-146 … SE-148).
 pub fn of_application<'a>(
     resources: impl IntoIterator<Item = &'a Resource<'a>>,
-    circumstances: Circumstances,
+    circumstances: SyncStatusInput,
 ) -> SyncStatus {
     if circumstances.failed {
         return SyncStatus::Unknown;

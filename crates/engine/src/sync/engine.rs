@@ -11,7 +11,7 @@ use super::messages;
 use super::object::{images, is_namespace};
 use super::options::AppOptions;
 use super::plan::{
-    Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, TaskKey, Verb, WaitReason,
+    Action, ActionResult, Ending, Group, InFlight, Progress, SyncPlan, TaskKey, Verb, WaitReason,
     Waiting,
 };
 use super::snapshot::{NamespaceFact, SyncSnapshot};
@@ -34,7 +34,7 @@ pub(super) struct Engine<'a> {
     pub progress: Progress,
     /// The working copy of `progress.in_flight`.
     pub in_flight: BTreeMap<TaskKey, InFlight>,
-    outcomes: BTreeMap<(&'a TaskKey, Verb), &'a Happened>,
+    outcomes: BTreeMap<(&'a TaskKey, Verb), &'a ActionResult>,
     /// Tasks of a wave that were run since the stored state.
     pub ran: Vec<usize>,
     /// Whether the stored progress was dropped by the server.
@@ -135,7 +135,7 @@ impl<'a> Engine<'a> {
         self.snapshot.settings.deadline(self.snapshot.started_at)
     }
 
-    pub fn outcome(&self, verb: Verb, task: usize) -> Option<&'a Happened> {
+    pub fn outcome(&self, verb: Verb, task: usize) -> Option<&'a ActionResult> {
         self.outcomes.get(&(&self.tasks[task].key, verb)).copied()
     }
 
@@ -357,13 +357,13 @@ impl<'a> Engine<'a> {
             let since = self.result(at).and_then(|result| result.since);
             let due = since.and_then(|since| since.checked_add(gate::READ_AFTER).ok());
             match self.outcome(Verb::Read, at) {
-                Some(Happened::Gone) => {
+                Some(ActionResult::Gone) => {
                     let key = &task.key.resource;
                     let name = format!("{}/{}", key.group_kind(), key.name);
                     let message = format!("Resource {name} is missing, it might have been deleted");
                     self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Error, message);
                 }
-                Some(Happened::Failed(error)) => {
+                Some(ActionResult::Failed(error)) => {
                     self.set(at, None, OperationPhase::Error, error.as_str());
                 }
                 // It exists; the cache will contain it.

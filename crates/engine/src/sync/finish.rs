@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::gate;
 use super::messages;
 use super::plan::{
-    Action, DeleteReason, Ending, Group, Happened, Object, Progress, SyncPlan, TaskKey, Verb,
+    Action, ActionResult, DeleteReason, Ending, Group, Object, Progress, SyncPlan, TaskKey, Verb,
     WaitReason, Waiting,
 };
 use super::snapshot::HookPolicyScope;
@@ -171,7 +171,7 @@ impl Engine<'_> {
         let mut errors = false;
         for at in 0..self.tasks.len() {
             let verbs = [Verb::RemoveFinalizer, Verb::DeleteHook];
-            let refused = |verb| matches!(self.outcome(verb, at), Some(Happened::Failed(_)));
+            let refused = |verb| matches!(self.outcome(verb, at), Some(ActionResult::Failed(_)));
             errors |= verbs.into_iter().any(refused);
             if self.tasks[at].hook && self.tasks[at].is_running() {
                 self.set(at, None, OperationPhase::Failed, "Terminated");

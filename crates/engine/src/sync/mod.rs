@@ -94,12 +94,12 @@ pub use hooks::{
 };
 pub use messages::{BY_TIMEOUT, TASKS_RUNNING, TERMINATED, as_by_kubectl};
 pub use options::{
-    How, Method, Propagation, is_unknown_option, near_option, problem_of_application,
+    ApplyMethod, Method, Propagation, is_unknown_option, near_option, problem_of_application,
 };
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
-    Action, ActionId, ActionOutcome, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened,
-    InFlight, Object, Progress, SyncPlan, TaskKey, Verb, WaitReason, Waiting,
+    Action, ActionId, ActionOutcome, ActionResult, Apply, ApplyRequest, DeleteReason, Ending,
+    Group, InFlight, Object, Progress, SyncPlan, TaskKey, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
 pub use retry::{BadDuration, Retry, delay, retry, retrying};

@@ -188,7 +188,7 @@ impl ResourceOptions {
 
 /// The request that changes an object to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ApplyMethod {
     /// Three-way patch from the last-applied annotation (SE-340).
     ClientSide,
     /// Server-side apply, forcing conflicts (SE-345).
@@ -207,15 +207,15 @@ pub enum How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The request.
-    pub how: How,
+    pub how: ApplyMethod,
     /// Delete and recreate if the API server rejects a change of an immutable
-    /// field or keeps reporting a conflict (SE-355). With [`How::Replace`]:
+    /// field or keeps reporting a conflict (SE-355). With [`ApplyMethod::Replace`]:
     /// always delete and create.
     pub force: bool,
     /// Whether unknown or invalid fields are rejected.
     pub validate: bool,
     /// Whether fields of a former client-side manager are migrated first
-    /// (SE-346). Only with [`How::ServerSide`].
+    /// (SE-346). Only with [`ApplyMethod::ServerSide`].
     pub migrate: bool,
 }
 
@@ -237,17 +237,17 @@ pub(super) fn method(
     };
     let keep = is_namespace(target) || defines(target).is_some();
     let how = match (replace, on_target.server_side.unwrap_or(app.server_side)) {
-        _ if nameless => How::Create,
-        (true, _) if keep && live.is_some() => How::Update,
-        (true, _) => How::Replace,
-        (false, true) => How::ServerSide,
-        (false, false) => How::ClientSide,
+        _ if nameless => ApplyMethod::Create,
+        (true, _) if keep && live.is_some() => ApplyMethod::Update,
+        (true, _) => ApplyMethod::Replace,
+        (false, true) => ApplyMethod::ServerSide,
+        (false, false) => ApplyMethod::ClientSide,
     };
     let force = on_target.force || on_live.force || app.force;
     Method {
         how,
-        force: force && !matches!(how, How::Update | How::Create),
+        force: force && !matches!(how, ApplyMethod::Update | ApplyMethod::Create),
         validate: !(on_target.no_validation || app.no_validation),
-        migrate: how == How::ServerSide && !app.no_migration,
+        migrate: how == ApplyMethod::ServerSide && !app.no_migration,
     }
 }

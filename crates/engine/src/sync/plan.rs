@@ -226,12 +226,12 @@ pub struct ActionOutcome {
     /// The action.
     pub action: ActionId,
     /// Its result.
-    pub result: Happened,
+    pub result: ActionResult,
 }
 
 /// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happened {
+pub enum ActionResult {
     /// Applied, or accepted. For a read: the object exists.
     Done {
         /// As printed by kubectl, such as `deployment.apps/web configured`

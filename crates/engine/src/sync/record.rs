@@ -3,7 +3,7 @@
 
 use super::engine::Engine;
 use super::messages;
-use super::plan::{Happened, Verb};
+use super::plan::{ActionResult, Verb};
 use wavegate_api::Raw;
 use wavegate_api::operation::{OperationPhase, ResultCode};
 
@@ -21,7 +21,7 @@ impl Engine<'_> {
                 (Verb::DeleteHook, "delete resource"),
             ] {
                 match self.outcome(verb, at) {
-                    Some(Happened::Failed(error)) => {
+                    Some(ActionResult::Failed(error)) => {
                         let pending = self.tasks[at].is_pending();
                         let message = format!("failed to {what}: {error}");
                         self.set(at, None, OperationPhase::Error, message);
@@ -29,12 +29,12 @@ impl Engine<'_> {
                             self.ran.push(at);
                         }
                     }
-                    Some(Happened::Unknown(why)) => self.lost.push((at, why)),
-                    Some(Happened::Done { .. } | Happened::Gone) | None => {}
+                    Some(ActionResult::Unknown(why)) => self.lost.push((at, why)),
+                    Some(ActionResult::Done { .. } | ActionResult::Gone) | None => {}
                 }
             }
             for verb in [Verb::DryRun, Verb::Read] {
-                if let Some(Happened::Unknown(why)) = self.outcome(verb, at) {
+                if let Some(ActionResult::Unknown(why)) = self.outcome(verb, at) {
                     self.lost.push((at, why));
                 }
             }
@@ -65,19 +65,19 @@ impl Engine<'_> {
 
     fn record_apply(&mut self, at: usize, verb: Verb) {
         match self.outcome(verb, at) {
-            Some(Happened::Done { message, uid, resource_version }) => {
+            Some(ActionResult::Done { message, uid, resource_version }) => {
                 self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message.as_str());
                 self.note(at, uid, resource_version);
             }
-            Some(Happened::Failed(error)) => {
+            Some(ActionResult::Failed(error)) => {
                 let message = messages::refusal(error);
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(Happened::Gone) => {
+            Some(ActionResult::Gone) => {
                 let message = "the object was deleted while it was applied";
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(Happened::Unknown(why)) => return self.lost.push((at, why)),
+            Some(ActionResult::Unknown(why)) => return self.lost.push((at, why)),
             None => return,
         }
         if verb != Verb::CreateNamespace {
@@ -90,11 +90,11 @@ impl Engine<'_> {
         let uid = self.in_flight.get(&task.key).map(|action| action.uid.clone());
         let vanished = task.is_prune() && task.is_pending() && task.live.is_none();
         match self.outcome(Verb::Prune, at) {
-            Some(Happened::Failed(error)) => {
+            Some(ActionResult::Failed(error)) => {
                 let message = messages::refusal(error);
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(Happened::Unknown(why)) if !vanished => return self.lost.push((at, why)),
+            Some(ActionResult::Unknown(why)) if !vanished => return self.lost.push((at, why)),
             None if !vanished => return,
             _ => {
                 self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");

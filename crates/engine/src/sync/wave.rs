@@ -11,7 +11,7 @@ use super::messages;
 use super::object::{defines, is_namespace};
 use super::options;
 use super::plan::{
-    Action, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb,
+    Action, ActionResult, Apply, ApplyRequest, DeleteReason, Ending, Group, Object, SyncPlan, Verb,
     WaitReason, Waiting,
 };
 use super::prune::{self, PruneDecision};
@@ -87,8 +87,8 @@ impl Engine<'_> {
         let mut refused = false;
         for (at, _) in checks {
             let message = match self.outcome(Verb::DryRun, *at) {
-                Some(Happened::Failed(error)) => messages::refusal(error),
-                Some(Happened::Gone) => "the object was deleted during its dry run".to_owned(),
+                Some(ActionResult::Failed(error)) => messages::refusal(error),
+                Some(ActionResult::Gone) => "the object was deleted during its dry run".to_owned(),
                 _ => continue,
             };
             self.set(*at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
@@ -133,7 +133,7 @@ impl Engine<'_> {
                         }
                     }
                 }
-                (_, Some(Happened::Done { message, .. })) => {
+                (_, Some(ActionResult::Done { message, .. })) => {
                     (ResultCode::Synced, messages::dry_run(message))
                 }
                 _ => (
@@ -209,7 +209,7 @@ impl Engine<'_> {
         released.stops_on_failure = true;
         for at in wave.iter().copied().filter(|at| self.tasks[*at].hook) {
             let Some(view) = self.tasks[at].obstacle() else { continue };
-            if self.outcome(Verb::DeleteHook, at) == Some(&Happened::Gone) {
+            if self.outcome(Verb::DeleteHook, at) == Some(&ActionResult::Gone) {
                 continue;
             }
             blocked.push(at);
@@ -355,7 +355,7 @@ impl Engine<'_> {
             }
             let task = &self.tasks[at];
             // A hook that may exist already is applied (SE-294).
-            let gone = self.outcome(Verb::DeleteHook, at) == Some(&Happened::Gone);
+            let gone = self.outcome(Verb::DeleteHook, at) == Some(&ActionResult::Gone);
             let action = match task.hook && (task.live.is_none() || gone) {
                 true => Action::CreateHook(apply),
                 false => Action::Apply(apply),

@@ -33,7 +33,7 @@ use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::view::{BindingView, DefinitionSpecView, DefinitionView};
 use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::sync::{
-    ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
+    ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, Propagation,
 };
 
 /// Maximum number of attempts after conflicts, each with a new read (SE-342).
@@ -53,7 +53,7 @@ impl Applier<'_> {
         live: Option<&Arc<Value>>,
         in_sync: bool,
         dry_run: bool,
-    ) -> Happened {
+    ) -> ActionResult {
         let happened = self.try_apply(apply, live, in_sync, dry_run).await;
         secrets::redacted(happened, &apply.key, &apply.manifest)
     }
@@ -64,25 +64,27 @@ impl Applier<'_> {
         live: Option<&Arc<Value>>,
         in_sync: bool,
         dry_run: bool,
-    ) -> Happened {
+    ) -> ActionResult {
         let key = &apply.key;
         let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
             Err(happened) => return happened,
         };
         let send = Sender::new(self, &resource, key, apply.method.validate, dry_run);
-        let unchanged = matches!(apply.method.how, How::ClientSide) || dry_run;
+        let unchanged = matches!(apply.method.how, ApplyMethod::ClientSide) || dry_run;
         if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
             return done_outcome(key, "unchanged", live, dry_run);
         }
-        if dry_run && apply.method.how != How::ServerSide {
+        if dry_run && apply.method.how != ApplyMethod::ServerSide {
             return self.check(apply, live, &resource).await;
         }
         let _running = self.meter.begin(command(apply.method.how));
         let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
             // An old hook of the same name is deleted first.
             (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
-            (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
+            (ApplyMethod::Create, false, _) => {
+                self.create_stamped(apply, &apply.manifest, &send).await
+            }
             (how, _, _) => self.patch(how, apply, live.cloned(), &send).await,
         };
         self.wait_for_effects(apply, happened, dry_run).await
@@ -96,7 +98,7 @@ impl Applier<'_> {
     pub async fn predict(&self, key: &ResourceKey, target: &Value) -> Result<Value, String> {
         let resource = match self.resource(key, target).await {
             Ok(resource) => resource,
-            Err(Happened::Failed(why) | Happened::Unknown(why)) => return Err(why),
+            Err(ActionResult::Failed(why) | ActionResult::Unknown(why)) => return Err(why),
             Err(_) => return Err("it cannot be applied".to_owned()),
         };
         // As in Argo CD, unknown fields are dropped by the server, and so are no difference.
@@ -112,34 +114,34 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         resource: &ApiResource,
-    ) -> Happened {
+    ) -> ActionResult {
         let (key, manifest) = (&apply.key, apply.manifest.as_ref());
         if apply.method.validate {
             let mistakes = self.cluster.mistakes(resource, manifest).await;
             if !mistakes.is_empty() {
-                return Happened::Failed(openapi::in_words(&mistakes));
+                return ActionResult::Failed(openapi::in_words(&mistakes));
             }
         }
         let verb = match (apply.method.how, live) {
             (_, None) => "created",
-            (How::ClientSide, Some(live)) if merge::three_way(manifest, live).is_none() => {
+            (ApplyMethod::ClientSide, Some(live)) if merge::three_way(manifest, live).is_none() => {
                 "unchanged"
             }
-            (How::ClientSide | How::ServerSide, Some(_)) => "configured",
-            (How::Replace | How::Create, Some(_)) => "replaced",
-            (How::Update, Some(_)) => "updated",
+            (ApplyMethod::ClientSide | ApplyMethod::ServerSide, Some(_)) => "configured",
+            (ApplyMethod::Replace | ApplyMethod::Create, Some(_)) => "replaced",
+            (ApplyMethod::Update, Some(_)) => "updated",
         };
         done_outcome(key, verb, &Value::Null, true)
     }
 
     /// Creates a hook. A hook that exists with the same stamp was created by an
     /// interrupted reconcile that did not record it.
-    pub async fn create_hook(&self, apply: &ApplyRequest) -> Happened {
+    pub async fn create_hook(&self, apply: &ApplyRequest) -> ActionResult {
         let happened = self.try_create_hook(apply).await;
         secrets::redacted(happened, &apply.key, &apply.manifest)
     }
 
-    async fn try_create_hook(&self, apply: &ApplyRequest) -> Happened {
+    async fn try_create_hook(&self, apply: &ApplyRequest) -> ActionResult {
         let key = &apply.key;
         let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
@@ -147,7 +149,7 @@ impl Applier<'_> {
         };
         let send = Sender::new(self, &resource, key, apply.method.validate, false);
         let manifest = match apply.method.how {
-            How::ClientSide => merge::with_last_applied(&apply.manifest),
+            ApplyMethod::ClientSide => merge::with_last_applied(&apply.manifest),
             _ => apply.manifest.as_ref().clone(),
         };
         self.create_stamped(apply, &manifest, &send).await
@@ -160,7 +162,7 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         manifest: &Value,
         send: &Sender<'_>,
-    ) -> Happened {
+    ) -> ActionResult {
         let key = send.key;
         let mut tries = 1;
         loop {
@@ -174,7 +176,7 @@ impl Applier<'_> {
             }
             // Without a name it can only be found by its stamp, in the cache.
             if manifest.name().is_empty() {
-                return Happened::Unknown(reason(&error));
+                return ActionResult::Unknown(reason(&error));
             }
             if again {
                 let error = reason(&error);
@@ -185,7 +187,7 @@ impl Applier<'_> {
             let found = match self.cluster.read(send.resource, key).await {
                 Ok(found) => found,
                 Err(_) if again => continue,
-                Err(error) => return Happened::Unknown(error.to_string()),
+                Err(error) => return ActionResult::Unknown(error.to_string()),
             };
             let stamp = |found: &Value| {
                 let stamp = found.annotation(OPERATION_ANNOTATION);
@@ -194,16 +196,18 @@ impl Applier<'_> {
             match found {
                 Some(found) if stamp(&found) => return done_outcome(key, "created", &found, false),
                 _ if again => {}
-                None => return Happened::Unknown("the previous hook was just deleted".to_owned()),
+                None => {
+                    return ActionResult::Unknown("the previous hook was just deleted".to_owned());
+                }
                 Some(found) => {
                     if let Some(objection) = self.owner.objection(key, &found) {
-                        return Happened::Failed(objection);
+                        return ActionResult::Failed(objection);
                     }
                     // Our hook, not yet in the cache: now that it is known, the next
                     // round deletes or evaluates it.
                     let state =
                         if found.is_deleting() { "is still being deleted" } else { "exists" };
-                    return Happened::Unknown(format!("the previous hook {state}"));
+                    return ActionResult::Unknown(format!("the previous hook {state}"));
                 }
             }
         }
@@ -211,12 +215,16 @@ impl Applier<'_> {
 
     /// The request path of a kind. The target depends on the scope of its kind, so when
     /// the scope turns out to be different, the object is evaluated again first.
-    async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
+    async fn resource(
+        &self,
+        key: &ResourceKey,
+        manifest: &Value,
+    ) -> Result<ApiResource, ActionResult> {
         let kind = GroupVersionKind::of(manifest);
         match self.cluster.resource(&kind, false).await {
             Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
                 let scope = if namespaced { "namespaced" } else { "cluster-scoped" };
-                Err(Happened::Unknown(format!(
+                Err(ActionResult::Unknown(format!(
                     "{} is {scope}, unlike discovered before",
                     kind.kind
                 )))
@@ -224,11 +232,11 @@ impl Applier<'_> {
             Ok(Some((resource, _))) => Ok(resource),
             Ok(None) => {
                 let GroupVersionKind { group, version, kind } = kind;
-                Err(Happened::Failed(format!(
+                Err(ActionResult::Failed(format!(
                     "the server does not have the kind {kind} in {group}/{version}"
                 )))
             }
-            Err(error) => Err(Happened::Unknown(error.to_string())),
+            Err(error) => Err(ActionResult::Unknown(error.to_string())),
         }
     }
 
@@ -238,7 +246,7 @@ impl Applier<'_> {
         key: &ResourceKey,
         verb: &str,
         answer: Result<Value, kube::Error>,
-    ) -> Happened {
+    ) -> ActionResult {
         match answer {
             Ok(object) => {
                 let object = Arc::new(object);
@@ -252,19 +260,22 @@ impl Applier<'_> {
     /// Patches or replaces the object until there is no conflict.
     async fn patch(
         &self,
-        how: How,
+        how: ApplyMethod,
         apply: &ApplyRequest,
         mut live: Option<Arc<Value>>,
         send: &Sender<'_>,
-    ) -> Happened {
+    ) -> ActionResult {
         let Method { force, .. } = apply.method;
         let target = apply.manifest.as_ref();
         let (mut refused, mut newest) = (None, false);
         let new = match how {
-            How::ClientSide => merge::with_last_applied(target),
-            How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
+            ApplyMethod::ClientSide => merge::with_last_applied(target),
+            ApplyMethod::ServerSide
+            | ApplyMethod::Replace
+            | ApplyMethod::Update
+            | ApplyMethod::Create => target.clone(),
         };
-        if how == How::Replace && force && !send.dry_run && live.is_some() {
+        if how == ApplyMethod::Replace && force && !send.dry_run && live.is_some() {
             return self.recreate(apply, &new, send).await;
         }
         for attempt in 1..=ATTEMPTS {
@@ -283,7 +294,7 @@ impl Applier<'_> {
                     newest = true;
                     live = match self.cluster.read(send.resource, send.key).await {
                         Ok(live) => live,
-                        Err(error) => return Happened::Unknown(error.to_string()),
+                        Err(error) => return ActionResult::Unknown(error.to_string()),
                     };
                     continue;
                 }
@@ -309,7 +320,7 @@ impl Applier<'_> {
             if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
                 return done_outcome(send.key, verb, &Value::Null, true);
             }
-            let moves = how != How::ServerSide
+            let moves = how != ApplyMethod::ServerSide
                 && live.as_ref().is_some_and(|live| changes_role(send.key, live, target));
             if immutable && live.is_some() && !send.dry_run && (force || moves) {
                 return self.recreate(apply, &new, send).await;
@@ -325,13 +336,13 @@ impl Applier<'_> {
                 Err(happened) => return happened,
             };
             if let Some(objection) = live.as_ref().and_then(|live| self.objection(apply, live)) {
-                return Happened::Failed(objection);
+                return ActionResult::Failed(objection);
             }
         }
         match refused {
             Some(_) if force && !send.dry_run => self.recreate(apply, &new, send).await,
             Some(error) => failed_outcome(&error),
-            None => Happened::Unknown("the object keeps changing".to_owned()),
+            None => ActionResult::Unknown("the object keeps changing".to_owned()),
         }
     }
 
@@ -342,12 +353,12 @@ impl Applier<'_> {
         &self,
         attempt: u32,
         send: &Sender<'_>,
-    ) -> Result<Option<Arc<Value>>, Happened> {
+    ) -> Result<Option<Arc<Value>>, ActionResult> {
         if (2..ATTEMPTS).contains(&attempt) {
             pause(send.key, attempt - 1).await;
         }
         let live = self.cluster.read(send.resource, send.key).await;
-        live.map_err(|error| Happened::Unknown(error.to_string()))
+        live.map_err(|error| ActionResult::Unknown(error.to_string()))
     }
 
     /// Why a live object is not this hook; `None` for objects that are not hooks.
@@ -358,19 +369,24 @@ impl Applier<'_> {
 
     /// Deletes and creates the object again (SE-355). When the creation fails, the
     /// previous object is restored.
-    async fn recreate(&self, apply: &ApplyRequest, target: &Value, send: &Sender<'_>) -> Happened {
+    async fn recreate(
+        &self,
+        apply: &ApplyRequest,
+        target: &Value,
+        send: &Sender<'_>,
+    ) -> ActionResult {
         let found = match self.cluster.read(send.resource, send.key).await {
             Ok(found) => found,
-            Err(error) => return Happened::Unknown(error.to_string()),
+            Err(error) => return ActionResult::Unknown(error.to_string()),
         };
         if let Some(found) = &found {
             if let Some(objection) = self.objection(apply, found) {
-                return Happened::Failed(objection);
+                return ActionResult::Failed(objection);
             }
             // An object of another owner can be adopted (SE-117), but not deleted.
             if let Some(other) = self.owner.other(found) {
                 let key = send.key;
-                return Happened::Failed(format!(
+                return ActionResult::Failed(format!(
                     "{key} is managed by Application {other} and would have to be deleted to be \
                      replaced: remove it from one of the two applications"
                 ));
@@ -385,13 +401,13 @@ impl Applier<'_> {
                 meter: self.meter,
             };
             match delete::delete_object(through, send.resource, send.key, uid, foreground).await {
-                Happened::Failed(words) => return Happened::Failed(words),
-                Happened::Unknown(words) => return Happened::Unknown(words),
-                Happened::Done { .. } | Happened::Gone => {}
+                ActionResult::Failed(words) => return ActionResult::Failed(words),
+                ActionResult::Unknown(words) => return ActionResult::Unknown(words),
+                ActionResult::Done { .. } | ActionResult::Gone => {}
             }
             if !self.wait_until_gone(send, uid).await {
                 let limit = GONE_WITHIN.as_secs();
-                return Happened::Failed(format!(
+                return ActionResult::Failed(format!(
                     "the previous object was deleted and is still there after {limit} s"
                 ));
             }
@@ -400,7 +416,7 @@ impl Applier<'_> {
             Ok(object) => self.answer(send.key, "replaced", Ok(object)),
             // Our own creation, whose response was lost, or one by another client. The
             // next round finds out which.
-            Err(error) if is_there_already(&error) => Happened::Unknown(
+            Err(error) if is_there_already(&error) => ActionResult::Unknown(
                 "another object of this name was created in the meantime".to_owned(),
             ),
             Err(error) => {
@@ -436,10 +452,10 @@ impl Applier<'_> {
     async fn wait_for_effects(
         &self,
         apply: &ApplyRequest,
-        happened: Happened,
+        happened: ActionResult,
         dry_run: bool,
-    ) -> Happened {
-        let applied = matches!(happened, Happened::Done { .. }) && !dry_run;
+    ) -> ActionResult {
+        let applied = matches!(happened, ActionResult::Done { .. }) && !dry_run;
         if !applied || !apply.wait_established {
             return happened;
         }
@@ -481,8 +497,8 @@ impl Applier<'_> {
 
 /// The outcome for an object that is being deleted: nothing can be applied to it. The engine
 /// waits until it is gone.
-fn leaving(key: &ResourceKey) -> Happened {
-    Happened::Unknown(format!("{key} is being deleted"))
+fn leaving(key: &ResourceKey) -> ActionResult {
+    ActionResult::Unknown(format!("{key} is being deleted"))
 }
 
 /// Whether a binding of roles gets another role, which the server refuses for the same object
@@ -524,7 +540,7 @@ fn is_there_already(error: &kube::Error) -> bool {
 }
 
 /// The outcome of a dry run that may fail with these codes.
-fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> Happened {
+fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> ActionResult {
     match answer {
         Ok(object) => done_outcome(key, "created", &object, true),
         Err(error) if codes.iter().any(|code| has_code(&error, *code)) => {
@@ -538,11 +554,11 @@ fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16
 }
 
 /// What kubectl calls an apply of this kind (SE-553).
-const fn command(how: How) -> &'static str {
+const fn command(how: ApplyMethod) -> &'static str {
     match how {
-        How::ClientSide | How::ServerSide => "apply",
-        How::Replace => "replace",
-        How::Update => "update",
-        How::Create => "create",
+        ApplyMethod::ClientSide | ApplyMethod::ServerSide => "apply",
+        ApplyMethod::Replace => "replace",
+        ApplyMethod::Update => "update",
+        ApplyMethod::Create => "create",
     }
 }

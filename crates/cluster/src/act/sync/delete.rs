@@ -14,7 +14,7 @@ use crate::watch::failure::{checked, has_code, reason};
 use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_engine::sync::{Happened, Propagation};
+use wavegate_engine::sync::{ActionResult, Propagation};
 
 /// Maximum number of attempts after conflicts, each with a new read.
 const ATTEMPTS: u32 = 5;
@@ -30,8 +30,8 @@ pub struct DeleteTarget<'a> {
     pub meter: Meter<'a>,
 }
 
-/// Deletes an object. [`Happened::Done`] means that the server has accepted the deletion
-/// and the object still exists, for example because of finalizers; [`Happened::Gone`]
+/// Deletes an object. [`ActionResult::Done`] means that the server has accepted the deletion
+/// and the object still exists, for example because of finalizers; [`ActionResult::Gone`]
 /// that it does not exist any more or was replaced by another one. An object without a
 /// UID is not deleted, since the name may refer to another one.
 pub async fn delete_object(
@@ -40,14 +40,14 @@ pub async fn delete_object(
     key: &ResourceKey,
     uid: &str,
     propagation: Propagation,
-) -> Happened {
+) -> ActionResult {
     let policy = match propagation {
         Propagation::Foreground => PropagationPolicy::Foreground,
         Propagation::Background => PropagationPolicy::Background,
         Propagation::Orphan => PropagationPolicy::Orphan,
     };
     if uid.is_empty() {
-        return Happened::Failed(format!("{key} has no uid, so it cannot be deleted safely"));
+        return ActionResult::Failed(format!("{key} has no uid, so it cannot be deleted safely"));
     }
     let params = DeleteParams {
         propagation_policy: Some(policy),
@@ -70,7 +70,7 @@ pub async fn delete_object(
             Ok(answer) => {
                 let Some(object) = answer.left() else {
                     cluster.remove(key, uid);
-                    return Happened::Gone;
+                    return ActionResult::Gone;
                 };
                 let object = raw(object, resource);
                 let held = object.is_deleting() && object.finalizers().next().is_some();
@@ -85,7 +85,7 @@ pub async fn delete_object(
         };
         if has_code(&error, 404) {
             cluster.remove(key, uid);
-            return Happened::Gone;
+            return ActionResult::Gone;
         }
         if !has_code(&error, 409) {
             return failed_outcome(&error);
@@ -99,15 +99,15 @@ pub async fn delete_object(
                     return done_outcome(key, "deleted", &Value::Null, false);
                 }
             }
-            Ok(_) => return Happened::Gone,
-            Err(unread) => return Happened::Unknown(format!("{refusal}; {unread}")),
+            Ok(_) => return ActionResult::Gone,
+            Err(unread) => return ActionResult::Unknown(format!("{refusal}; {unread}")),
         }
         // Otherwise, a busy server refuses once, and an admission webhook each time.
         if attempt < ATTEMPTS {
             pause(key, attempt).await;
         }
     }
-    Happened::Failed(refusal)
+    ActionResult::Failed(refusal)
 }
 
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
@@ -117,7 +117,7 @@ pub async fn remove_finalizer(
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
-) -> Happened {
+) -> ActionResult {
     if let Err(error) = checked(key) {
         return failed_outcome(&error);
     }
@@ -125,8 +125,8 @@ pub async fn remove_finalizer(
     for attempt in 1..=ATTEMPTS {
         let object = match cluster.read(resource, key).await {
             Ok(Some(object)) => object,
-            Ok(None) => return Happened::Gone,
-            Err(error) => return Happened::Unknown(error.to_string()),
+            Ok(None) => return ActionResult::Gone,
+            Err(error) => return ActionResult::Unknown(error.to_string()),
         };
         let another = !uid.is_empty() && object.uid() != uid;
         if another || !object.finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
@@ -149,16 +149,16 @@ pub async fn remove_finalizer(
                 let object = raw(object, resource);
                 if object.is_deleting() && object.finalizers().next().is_none() {
                     cluster.remove(key, uid);
-                    return Happened::Gone;
+                    return ActionResult::Gone;
                 }
                 let object = Arc::new(object);
                 cluster.put(&object);
                 return done_outcome(key, "released", &object, false);
             }
-            Err(error) if has_code(&error, 404) => return Happened::Gone,
+            Err(error) if has_code(&error, 404) => return ActionResult::Gone,
             Err(error) if has_code(&error, 409) => pause(key, attempt).await,
             Err(error) => return failed_outcome(&error),
         }
     }
-    Happened::Unknown("the object keeps changing".to_owned())
+    ActionResult::Unknown("the object keeps changing".to_owned())
 }

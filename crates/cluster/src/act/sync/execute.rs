@@ -20,7 +20,9 @@ use wavegate_application::finalize::Removal;
 use wavegate_application::left_hooks::Hook;
 use wavegate_application::operate::Act;
 use wavegate_application::owner::Owner;
-use wavegate_engine::sync::{Action, ActionOutcome, Apply, Happened, How, Object, TaskKey};
+use wavegate_engine::sync::{
+    Action, ActionOutcome, ActionResult, Apply, ApplyMethod, Object, TaskKey,
+};
 
 /// Timeout of an action. It is longer than every wait inside an action.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -102,7 +104,7 @@ impl Executor<'_> {
                 let one = async move {
                     let answer = tokio::time::timeout(LIMIT, self.one(action, act, targets)).await;
                     let result = answer.unwrap_or_else(|_| {
-                        Happened::Unknown(format!("no response within {} s", LIMIT.as_secs()))
+                        ActionResult::Unknown(format!("no response within {} s", LIMIT.as_secs()))
                     });
                     ActionOutcome { action: action.id(), result }
                 };
@@ -111,7 +113,8 @@ impl Executor<'_> {
             // In order of tasks, as the results are.
             let done: Vec<ActionOutcome> =
                 futures::stream::iter(work).buffered(parallel).collect().await;
-            let failed = done.iter().any(|outcome| matches!(outcome.result, Happened::Failed(_)));
+            let failed =
+                done.iter().any(|outcome| matches!(outcome.result, ActionResult::Failed(_)));
             outcomes.extend(done);
             if failed && group.stops_on_failure {
                 break;
@@ -120,13 +123,13 @@ impl Executor<'_> {
         outcomes
     }
 
-    async fn one(&self, action: &Action, act: &Act, targets: &[Target]) -> Happened {
+    async fn one(&self, action: &Action, act: &Act, targets: &[Target]) -> ActionResult {
         let live = |task: &TaskKey| act.live.get(&task.resource);
         let object = |task: &TaskKey| live(task).map(|live| Arc::clone(&live.object));
         let happened = match action {
             Action::DryRun(apply) => {
                 let request = &apply.request;
-                let server_side = request.method.how == How::ServerSide;
+                let server_side = request.method.how == ApplyMethod::ServerSide;
                 // The sync may change its definition first.
                 if is_defined(apply, act) || (server_side && !self.server_dry_run) {
                     return outcome::done_outcome(&request.key, "configured", &Value::Null, true);
@@ -170,13 +173,13 @@ impl Executor<'_> {
     /// Applies an object. When its definition was changed by the same sync, the server
     /// may still drop the new fields for a short time: then the object is applied again,
     /// so that a successful sync includes them.
-    async fn apply(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> Happened {
+    async fn apply(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> ActionResult {
         let request = &apply.request;
         let defined = is_defined(apply, act);
         let mut pauses = CUT_OFF_PAUSES.into_iter();
         loop {
             let happened = self.applier().apply(request, live.as_ref(), false, false).await;
-            if !defined || !matches!(happened, Happened::Done { .. }) {
+            if !defined || !matches!(happened, ActionResult::Done { .. }) {
                 return happened;
             }
             let kind = GroupVersionKind::of(&request.manifest);
@@ -190,27 +193,27 @@ impl Executor<'_> {
         }
     }
 
-    async fn resource(&self, target: &Object) -> Result<ApiResource, Happened> {
+    async fn resource(&self, target: &Object) -> Result<ApiResource, ActionResult> {
         let ResourceKey { group, kind, .. } = &target.key;
         self.served(&GroupVersionKind::new(group, &target.version, kind)).await
     }
 
-    async fn served(&self, kind: &GroupVersionKind) -> Result<ApiResource, Happened> {
+    async fn served(&self, kind: &GroupVersionKind) -> Result<ApiResource, ActionResult> {
         match self.cluster.resource(kind, true).await {
             Ok(Some((resource, _))) => Ok(resource),
             // Without its kind the object cannot exist.
-            Ok(None) => Err(Happened::Gone),
-            Err(error) => Err(Happened::Unknown(error.to_string())),
+            Ok(None) => Err(ActionResult::Gone),
+            Err(error) => Err(ActionResult::Unknown(error.to_string())),
         }
     }
 
-    async fn read(&self, task: &TaskKey, act: &Act, targets: &[Target]) -> Happened {
+    async fn read(&self, task: &TaskKey, act: &Act, targets: &[Target]) -> ActionResult {
         let key = &task.resource;
         let target = targets.iter().find(|target| target.key == *key);
         let live = || act.live.get(key).map(|live| GroupVersionKind::of(&live.object));
         let Some(kind) = target.map(|target| GroupVersionKind::of(&target.object)).or_else(live)
         else {
-            return Happened::Gone;
+            return ActionResult::Gone;
         };
         let resource = match self.served(&kind).await {
             Ok(resource) => resource,
@@ -218,8 +221,8 @@ impl Executor<'_> {
         };
         match self.cluster.read(&resource, key).await {
             Ok(Some(found)) => outcome::done_outcome(key, "found", &found, false),
-            Ok(None) => Happened::Gone,
-            Err(error) => Happened::Unknown(error.to_string()),
+            Ok(None) => ActionResult::Gone,
+            Err(error) => ActionResult::Unknown(error.to_string()),
         }
     }
 
@@ -247,8 +250,8 @@ impl Executor<'_> {
         }
         let _permit = self.requests.acquire().await;
         match delete::delete_object(self.through(), &resource, key, uid, *propagation).await {
-            Happened::Done { .. } | Happened::Gone => Ok(()),
-            Happened::Failed(words) | Happened::Unknown(words) => {
+            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+            ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))
             }
         }
@@ -270,8 +273,10 @@ impl Executor<'_> {
             let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
             let Some(resource) = self.resource_of(object).await.map_err(failed)? else { continue };
             match delete::remove_finalizer(self.through(), &resource, key, object.uid()).await {
-                Happened::Done { .. } | Happened::Gone => {}
-                Happened::Failed(words) | Happened::Unknown(words) => return Err(failed(words)),
+                ActionResult::Done { .. } | ActionResult::Gone => {}
+                ActionResult::Failed(words) | ActionResult::Unknown(words) => {
+                    return Err(failed(words));
+                }
             }
         }
         Ok(())
@@ -280,8 +285,8 @@ impl Executor<'_> {
     /// Creates a hook of a deletion.
     pub async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
         match self.applier().apply(&hook.request(attempt), None, false, false).await {
-            Happened::Done { .. } | Happened::Gone => Ok(()),
-            Happened::Failed(words) | Happened::Unknown(words) => {
+            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+            ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot create hook {}: {words}", hook.key))
             }
         }

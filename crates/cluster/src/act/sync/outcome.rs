@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::watch::failure::{is_unknown, reason};
 use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_engine::sync::{self, Happened};
+use wavegate_engine::sync::{self, ActionResult};
 
 /// A failed request as an outcome for the sync engine.
-pub fn failed_outcome(error: &kube::Error) -> Happened {
+pub fn failed_outcome(error: &kube::Error) -> ActionResult {
     if is_unknown(error) {
-        Happened::Unknown(reason(error))
+        ActionResult::Unknown(reason(error))
     } else {
-        Happened::Failed(reason(error))
+        ActionResult::Failed(reason(error))
     }
 }
 
 /// A successful request, with a message as in kubectl (SE-341).
-pub fn done_outcome(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
+pub fn done_outcome(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> ActionResult {
     let (uid, resource_version) = match dry_run {
         true => Default::default(),
         false => (object.uid().to_owned(), object.resource_version().to_owned()),
@@ -29,7 +29,7 @@ pub fn done_outcome(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool
     let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
         .then(|| ResourceKey { name: chosen.to_owned(), ..key.clone() });
     let message = message(named.as_ref().unwrap_or(key), verb, dry_run);
-    Happened::Done { message, uid, resource_version }
+    ActionResult::Done { message, uid, resource_version }
 }
 
 /// `deployment.apps/web configured`; an object that is updated as a whole, in the words of

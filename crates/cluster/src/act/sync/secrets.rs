@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_engine::sync::Happened;
+use wavegate_engine::sync::ActionResult;
 use wavegate_net::redact::HIDDEN;
 
 /// Fields without confidential values.
@@ -47,10 +47,14 @@ pub fn is_secret(key: &ResourceKey) -> bool {
 
 /// Removes confidential values from an outcome if it is about a Secret; `object` is the
 /// object that was sent.
-pub fn redacted(happened: Happened, key: &ResourceKey, object: &Value) -> Happened {
+pub fn redacted(happened: ActionResult, key: &ResourceKey, object: &Value) -> ActionResult {
     match happened {
-        Happened::Failed(words) if is_secret(key) => Happened::Failed(scrub(&words, key, object)),
-        Happened::Unknown(words) if is_secret(key) => Happened::Unknown(scrub(&words, key, object)),
+        ActionResult::Failed(words) if is_secret(key) => {
+            ActionResult::Failed(scrub(&words, key, object))
+        }
+        ActionResult::Unknown(words) if is_secret(key) => {
+            ActionResult::Unknown(scrub(&words, key, object))
+        }
         other => other,
     }
 }

@@ -18,7 +18,7 @@ use wavegate_api::ResourceKey;
 use wavegate_api::tracking::Tracking;
 use wavegate_application::owner::Owner;
 use wavegate_engine::sync::{
-    ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
+    ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, Propagation,
 };
 
 const US: &str = "controller";
@@ -123,7 +123,7 @@ fn map(value: &str, stamp: Option<&str>) -> Value {
     map
 }
 
-fn apply(how: How, stamp: Option<&str>) -> ApplyRequest {
+fn apply(how: ApplyMethod, stamp: Option<&str>) -> ApplyRequest {
     ApplyRequest {
         key: key(),
         manifest: Arc::new(map("new", stamp)),
@@ -145,11 +145,11 @@ async fn an_apply_gets_through_in_each_of_its_ways() {
     for effect in faults() {
         // (how, whether there is an object before, the request)
         for (how, exists, verb) in [
-            (How::ServerSide, false, "apply"),
-            (How::ServerSide, true, "apply"),
-            (How::ClientSide, false, "create"),
-            (How::ClientSide, true, "patch"),
-            (How::Replace, true, "update"),
+            (ApplyMethod::ServerSide, false, "apply"),
+            (ApplyMethod::ServerSide, true, "apply"),
+            (ApplyMethod::ClientSide, false, "create"),
+            (ApplyMethod::ClientSide, true, "patch"),
+            (ApplyMethod::Replace, true, "update"),
         ] {
             let case = format!("{effect:?}, {how:?}, {exists}");
             let world = World::new().await;
@@ -161,7 +161,7 @@ async fn an_apply_gets_through_in_each_of_its_ways() {
             world.inject(&effect, TRIES - 1, verb);
             let apply = apply(how, None);
             let happened = world.applier().apply(&apply, live.as_ref(), false, false).await;
-            assert!(matches!(happened, Happened::Done { .. }), "{case}: {happened:?}");
+            assert!(matches!(happened, ActionResult::Done { .. }), "{case}: {happened:?}");
             let map = world.maps().get("a").await.unwrap();
             assert_eq!(map.data["data"]["value"], "new", "{case}");
             assert!(world.sent(verb) > 1, "{case}");
@@ -174,9 +174,9 @@ async fn a_dry_run_gets_through_and_changes_nothing() {
     for effect in faults() {
         let world = World::new().await;
         world.inject(&effect, TRIES - 1, "apply");
-        let apply = apply(How::ServerSide, None);
+        let apply = apply(ApplyMethod::ServerSide, None);
         let happened = world.applier().apply(&apply, None, false, true).await;
-        assert!(matches!(happened, Happened::Done { .. }), "{effect:?}: {happened:?}");
+        assert!(matches!(happened, ActionResult::Done { .. }), "{effect:?}: {happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
     }
 }
@@ -184,12 +184,14 @@ async fn a_dry_run_gets_through_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_is_created_once() {
     for effect in faults() {
-        for how in [How::ClientSide, How::ServerSide] {
+        for how in [ApplyMethod::ClientSide, ApplyMethod::ServerSide] {
             let world = World::new().await;
             world.inject(&effect, TRIES - 1, "create");
             let happened = world.applier().create_hook(&apply(how, Some("op-1/0"))).await;
             let hook = world.maps().get("a").await.unwrap();
-            let Happened::Done { uid, .. } = happened else { panic!("{effect:?}: {happened:?}") };
+            let ActionResult::Done { uid, .. } = happened else {
+                panic!("{effect:?}: {happened:?}")
+            };
             assert_eq!(hook.metadata.uid, Some(uid), "{effect:?}");
             assert_eq!(world.names().await, ["a"], "{effect:?}");
             // A request that was executed is found, not sent again.
@@ -212,11 +214,12 @@ async fn a_hook_of_another_owner_is_not_adopted() {
         old["metadata"]["annotations"]["argocd.argoproj.io/hook"] = "PreSync".into();
         let former = world.make(&old).await;
         world.inject(&Effect::Status(500), 2, "create");
-        let happened = world.applier().create_hook(&apply(How::ClientSide, Some("op-1/0"))).await;
+        let happened =
+            world.applier().create_hook(&apply(ApplyMethod::ClientSide, Some("op-1/0"))).await;
         let expected = if evaluated_again {
-            matches!(happened, Happened::Unknown(_))
+            matches!(happened, ActionResult::Unknown(_))
         } else {
-            matches!(happened, Happened::Failed(_))
+            matches!(happened, ActionResult::Failed(_))
         };
         assert!(expected, "{stamp:?}: {happened:?}");
         assert_eq!(world.maps().get("a").await.unwrap().metadata.uid, Some(former));
@@ -227,9 +230,9 @@ async fn a_hook_of_another_owner_is_not_adopted() {
 async fn a_nameless_object_is_created_once() {
     let world = World::new().await;
     world.inject(&Effect::DropAfterApplying, 1, "create");
-    let apply = apply(How::Create, Some("op-1/0"));
+    let apply = apply(ApplyMethod::Create, Some("op-1/0"));
     let happened = world.applier().apply(&apply, None, false, false).await;
-    assert!(matches!(happened, Happened::Done { .. }), "{happened:?}");
+    assert!(matches!(happened, ActionResult::Done { .. }), "{happened:?}");
     assert_eq!(world.sent("create"), 1);
 }
 
@@ -243,14 +246,14 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
         let happened = delete_object(world.through(), &resource, &key, &uid, background).await;
-        assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
+        assert!(matches!(happened, ActionResult::Done { .. } | ActionResult::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
         let happened = delete_object(world.through(), &resource, &key, "", background).await;
-        assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
+        assert!(matches!(happened, ActionResult::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }
 }
@@ -263,11 +266,20 @@ async fn retries_end_with_the_last_error() {
         world.inject(&Effect::Status(code), 99, "create");
         let began = tokio::time::Instant::now();
         let applied =
-            world.applier().apply(&apply(How::ServerSide, None), None, false, false).await;
-        let hook = world.applier().create_hook(&apply(How::ClientSide, Some("op-1/0"))).await;
+            world.applier().apply(&apply(ApplyMethod::ServerSide, None), None, false, false).await;
+        let hook =
+            world.applier().create_hook(&apply(ApplyMethod::ClientSide, Some("op-1/0"))).await;
         for happened in [applied, hook] {
-            assert_eq!(matches!(happened, Happened::Unknown(_)), unknown, "{code}: {happened:?}");
-            assert_eq!(matches!(happened, Happened::Failed(_)), !unknown, "{code}: {happened:?}");
+            assert_eq!(
+                matches!(happened, ActionResult::Unknown(_)),
+                unknown,
+                "{code}: {happened:?}"
+            );
+            assert_eq!(
+                matches!(happened, ActionResult::Failed(_)),
+                !unknown,
+                "{code}: {happened:?}"
+            );
         }
         assert_eq!(world.sent("apply"), TRIES as usize, "{code}");
         assert_eq!(world.sent("create"), TRIES as usize, "{code}");
@@ -280,22 +292,22 @@ async fn a_permanent_error_is_not_retried() {
     for code in [400, 403] {
         let world = World::new().await;
         world.inject(&Effect::Status(code), 99, "apply");
-        let apply = apply(How::ServerSide, None);
+        let apply = apply(ApplyMethod::ServerSide, None);
         let happened = world.applier().apply(&apply, None, false, false).await;
-        assert!(matches!(happened, Happened::Failed(_)), "{code}: {happened:?}");
+        assert!(matches!(happened, ActionResult::Failed(_)), "{code}: {happened:?}");
         assert_eq!(world.sent("apply"), 1, "{code}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn conflicts_are_retried() {
-    for (how, verb) in [(How::ServerSide, "apply"), (How::ClientSide, "patch")] {
+    for (how, verb) in [(ApplyMethod::ServerSide, "apply"), (ApplyMethod::ClientSide, "patch")] {
         let world = World::new().await;
         world.make(&map("old", None)).await;
         let live = world.cluster.read(&kind("ConfigMap"), &key()).await.unwrap();
         world.inject(&Effect::Status(409), TRIES - 1, verb);
         let happened = world.applier().apply(&apply(how, None), live.as_ref(), false, false).await;
-        assert!(matches!(happened, Happened::Done { .. }), "{how:?}: {happened:?}");
+        assert!(matches!(happened, ActionResult::Done { .. }), "{how:?}: {happened:?}");
         assert_eq!(world.maps().get("a").await.unwrap().data["data"]["value"], "new", "{how:?}");
     }
 }
@@ -311,7 +323,7 @@ fn a_created_object_is_named_as_the_server_has_named_it_se_341() {
         (&Value::Null, false, "configmap/report-0 created"),
     ] {
         let done = super::outcome::done_outcome(&key, "created", object, dry_run);
-        let Happened::Done { message, .. } = done else { panic!("{done:?}") };
+        let ActionResult::Done { message, .. } = done else { panic!("{done:?}") };
         assert_eq!(message, want);
     }
 }

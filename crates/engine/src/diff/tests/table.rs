@@ -351,8 +351,8 @@ fn status_of_resources_and_applications() {
     assert!(!Resource { target: None, ..hook }.requires_pruning(), "SE-149");
     assert!(!Resource { target: None, ..foreign }.requires_pruning(), "SE-149");
 
-    let plainly = Circumstances::default();
-    let rows: [(&str, Vec<Resource<'_>>, Circumstances, SyncStatus); 9] = [
+    let plainly = SyncStatusInput::default();
+    let rows: [(&str, Vec<Resource<'_>>, SyncStatusInput, SyncStatus); 9] = [
         ("V-264 app", vec![same, surplus], plainly, SyncStatus::Synced),
         ("SE-147", vec![same, differs], plainly, SyncStatus::OutOfSync),
         ("SE-148", vec![], plainly, SyncStatus::Synced),
@@ -362,13 +362,13 @@ fn status_of_resources_and_applications() {
         (
             "SE-146 failed",
             vec![same],
-            Circumstances { failed: true, ..plainly },
+            SyncStatusInput { failed: true, ..plainly },
             SyncStatus::Unknown,
         ),
         (
             "SE-147 namespace metadata",
             vec![same],
-            Circumstances { namespace_metadata_changed: true, ..plainly },
+            SyncStatusInput { namespace_metadata_changed: true, ..plainly },
             SyncStatus::OutOfSync,
         ),
         (

@@ -1,6 +1,6 @@
 //! How objects are applied (V-106 to V-108 and section 7).
 
-use super::super::options::{AppOptions, How, Propagation, Prune, method};
+use super::super::options::{AppOptions, ApplyMethod, Propagation, Prune, method};
 use super::super::*;
 use super::world::{Manifest, manifest};
 
@@ -14,16 +14,16 @@ fn methods() {
     let plain = || manifest("ConfigMap", "c");
     let crd = || manifest("CustomResourceDefinition", "c").defines("x.io", "Widget");
     let forced = ResolvedOperation { force: true, ..ResolvedOperation::default() };
-    type Case = (&'static str, Manifest, Option<Manifest>, AppOptions, How, bool);
+    type Case = (&'static str, Manifest, Option<Manifest>, AppOptions, ApplyMethod, bool);
     let cases: Vec<Case> = vec![
-        ("SE-340", plain(), None, app(&[]), How::ClientSide, false),
-        ("SE-321", plain(), None, app(&["ServerSideApply=true"]), How::ServerSide, false),
+        ("SE-340", plain(), None, app(&[]), ApplyMethod::ClientSide, false),
+        ("SE-321", plain(), None, app(&["ServerSideApply=true"]), ApplyMethod::ServerSide, false),
         (
             "V-107",
             plain().options("ServerSideApply=false"),
             None,
             app(&["ServerSideApply=true"]),
-            How::ClientSide,
+            ApplyMethod::ClientSide,
             false,
         ),
         (
@@ -31,7 +31,7 @@ fn methods() {
             plain(),
             None,
             app(&["Replace=true", "ServerSideApply=true"]),
-            How::Replace,
+            ApplyMethod::Replace,
             false,
         ),
         (
@@ -39,17 +39,24 @@ fn methods() {
             crd(),
             Some(crd()),
             AppOptions { force: true, ..app(&["Replace=true"]) },
-            How::Update,
+            ApplyMethod::Update,
             false,
         ),
-        ("SE-320 of an Application", plain(), None, app(&["Force=true"]), How::ClientSide, false),
-        ("SE-351", crd(), None, app(&["Replace=true"]), How::Replace, false),
+        (
+            "SE-320 of an Application",
+            plain(),
+            None,
+            app(&["Force=true"]),
+            ApplyMethod::ClientSide,
+            false,
+        ),
+        ("SE-351", crd(), None, app(&["Replace=true"]), ApplyMethod::Replace, false),
         (
             "SE-319 on live",
             plain(),
             Some(plain().options("Replace=true")),
             app(&[]),
-            How::Replace,
+            ApplyMethod::Replace,
             false,
         ),
         (
@@ -57,11 +64,11 @@ fn methods() {
             plain().options("Replace=false"),
             None,
             app(&["Replace=true"]),
-            How::ClientSide,
+            ApplyMethod::ClientSide,
             false,
         ),
-        ("SE-320", plain().options("Force=true"), None, app(&[]), How::ClientSide, true),
-        ("SE-043", plain(), None, forced.options(), How::ClientSide, true),
+        ("SE-320", plain().options("Force=true"), None, app(&[]), ApplyMethod::ClientSide, true),
+        ("SE-043", plain(), None, forced.options(), ApplyMethod::ClientSide, true),
     ];
     for (row, target, live, app, how, force) in cases {
         let got = method(&target.0, live.as_ref().map(|live| &live.0), &app, false);
@@ -73,7 +80,7 @@ fn methods() {
     let off = app(&["ServerSideApply=true", "ClientSideApplyMigration=false", "Validate=false"]);
     let got = method(&plain().0, None, &off, false);
     assert!(!got.migrate && !got.validate, "SE-310, SE-322");
-    assert_eq!(method(&plain().0, None, &app(&[]), true).how, How::Create, "SE-193");
+    assert_eq!(method(&plain().0, None, &app(&[]), true).how, ApplyMethod::Create, "SE-193");
 }
 
 #[test]

@@ -117,12 +117,16 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn any_outcome() -> impl Strategy<Value = Happened> {
+fn any_outcome() -> impl Strategy<Value = ActionResult> {
     prop_oneof![
-        Just(Happened::Gone),
-        Just(Happened::Failed("no".into())),
-        Just(Happened::Unknown("timeout".into())),
-        Just(Happened::Done { message: "m".into(), uid: "u".into(), resource_version: "7".into() }),
+        Just(ActionResult::Gone),
+        Just(ActionResult::Failed("no".into())),
+        Just(ActionResult::Unknown("timeout".into())),
+        Just(ActionResult::Done {
+            message: "m".into(),
+            uid: "u".into(),
+            resource_version: "7".into()
+        }),
     ]
 }
 

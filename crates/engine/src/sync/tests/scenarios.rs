@@ -222,7 +222,7 @@ fn v075_a_predecessor_that_is_already_gone_needs_no_round() {
     let plan = step(&snapshot, world.now);
     let action = plan.actions[0].actions[0].id();
     assert_eq!(action.verb, Verb::DeleteHook);
-    snapshot.outcomes.push(ActionOutcome { action, result: Happened::Gone });
+    snapshot.outcomes.push(ActionOutcome { action, result: ActionResult::Gone });
     let plan = step(&snapshot, world.now);
     assert!(matches!(plan.actions[0].actions[0], Action::CreateHook(_)), "SE-251 d");
 }

@@ -119,7 +119,7 @@ fn v090_to_v092_the_destination_namespace() {
     managed.reconcile().unwrap();
     let plan = managed.last.clone().unwrap();
     let Action::Apply(apply) = &plan.actions[0].actions[0] else { panic!("{plan:?}") };
-    assert_eq!(apply.request.method.how, How::ServerSide, "V-092");
+    assert_eq!(apply.request.method.how, ApplyMethod::ServerSide, "V-092");
     assert_eq!(apply.request.manifest["metadata"]["labels"]["team"], "a", "V-092");
 
     let mut refused = world();
@@ -375,7 +375,7 @@ fn an_action_without_a_response_is_repeated_after_a_delay() {
     world.reconcile().unwrap();
     let hook = world.last.clone().unwrap().actions[0].actions[0].id();
     assert_eq!(hook.verb, Verb::CreateHook);
-    let lost = ActionOutcome { action: hook, result: Happened::Unknown("timeout".into()) };
+    let lost = ActionOutcome { action: hook, result: ActionResult::Unknown("timeout".into()) };
 
     let mut created = world.snapshot();
     created.outcomes = vec![lost.clone()];

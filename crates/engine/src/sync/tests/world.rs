@@ -365,7 +365,7 @@ impl World {
             for action in &group.actions {
                 self.crash_point()?;
                 let result = self.apply(action);
-                failed |= matches!(result, Happened::Failed(_));
+                failed |= matches!(result, ActionResult::Failed(_));
                 outcomes.push(ActionOutcome { action: action.id(), result });
             }
             if failed && group.stops_on_failure {
@@ -434,25 +434,23 @@ impl World {
         panic!("the operation does not end: {:#?}", self.last);
     }
 
-    fn apply(&mut self, action: &Action) -> Happened {
+    fn apply(&mut self, action: &Action) -> ActionResult {
         let id = action.id();
         let ResourceKey { group, kind, namespace: _, name } = &id.task.resource;
         let refused = self.refused.get(&(id.verb, name.clone())).cloned();
         let verb = format!("{:?}", id.verb);
         self.log.push(format!("{verb} {group}/{kind}/{name}"));
         if let Some(error) = refused {
-            return Happened::Failed(error);
+            return ActionResult::Failed(error);
         }
         if self.lost.remove(&(id.verb, name.clone())) {
-            return Happened::Unknown("connection reset".into());
+            return ActionResult::Unknown("connection reset".into());
         }
         if let Action::Prune(..) = action {
             self.prunes.push((name.clone(), self.at_prune()));
         }
-        let done = |message: String, (uid, resource_version): (String, String)| Happened::Done {
-            message,
-            uid,
-            resource_version,
+        let done = |message: String, (uid, resource_version): (String, String)| {
+            ActionResult::Done { message, uid, resource_version }
         };
         match action {
             Action::DryRun(_) => done(
@@ -472,7 +470,7 @@ impl World {
                 {
                     let same = existing.annotation(OPERATION_ANNOTATION);
                     if same != apply.request.stamp.as_deref() {
-                        return Happened::Failed("already exists".into());
+                        return ActionResult::Failed("already exists".into());
                     }
                     let view = existing;
                     let (uid, version) = (view.uid().into(), view.resource_version().into());
@@ -498,7 +496,7 @@ impl World {
                     list.retain(|name| name != HOOK_FINALIZER);
                     done(String::new(), Default::default())
                 }
-                _ => Happened::Gone,
+                _ => ActionResult::Gone,
             },
             Action::DeleteHook(object, ..) | Action::Prune(object, _) => {
                 let now = self.now.to_string();
@@ -507,12 +505,12 @@ impl World {
                         live["metadata"]["deletionTimestamp"] = now.into();
                         done(String::new(), Default::default())
                     }
-                    _ => Happened::Gone,
+                    _ => ActionResult::Gone,
                 }
             }
             Action::Read(task) => match self.objects.contains_key(&task.resource) {
                 true => done(String::new(), Default::default()),
-                false => Happened::Gone,
+                false => ActionResult::Gone,
             },
         }
     }

@@ -9,14 +9,14 @@ use super::send::Sender;
 use super::{merge, migrate};
 use crate::watch::failure::{has_code, reason};
 use wavegate_api::Raw;
-use wavegate_engine::sync::{ApplyRequest, Happened, How};
+use wavegate_engine::sync::{ActionResult, ApplyMethod, ApplyRequest};
 
 /// Outcome of one attempt.
 pub(super) enum ApplyAttempt {
     /// The response of the server, and the verb for messages.
     Answered(&'static str, Result<Value, kube::Error>),
     /// The apply is complete, without a further attempt.
-    Ended(Happened),
+    Ended(ActionResult),
     /// The live object is outdated.
     Outdated,
     /// `live` is as the target wants it; no request was sent.
@@ -27,14 +27,14 @@ impl Applier<'_> {
     /// Sends the requests that change `live` into the target, once.
     pub(super) async fn send_once(
         &self,
-        how: How,
+        how: ApplyMethod,
         apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         send: &Sender<'_>,
     ) -> ApplyAttempt {
         let target = apply.manifest.as_ref();
         let (verb, answer) = match (how, live) {
-            (How::ServerSide, found) => {
+            (ApplyMethod::ServerSide, found) => {
                 if let Some(found) = found.filter(|_| apply.method.migrate && !send.dry_run)
                     && let Err(error) = self.migrate(found, send).await
                 {
@@ -44,27 +44,27 @@ impl Applier<'_> {
                         return ApplyAttempt::Outdated;
                     }
                     let key = send.key;
-                    return ApplyAttempt::Ended(Happened::Failed(format!(
+                    return ApplyAttempt::Ended(ActionResult::Failed(format!(
                         "Failed to perform client-side apply migration for {key}: {}",
                         reason(&error)
                     )));
                 }
                 ("serverside-applied", send.server_side(target).await)
             }
-            (How::ClientSide, None) => {
+            (ApplyMethod::ClientSide, None) => {
                 ("created", send.create(&merge::with_last_applied(target)).await)
             }
-            (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
+            (ApplyMethod::ClientSide, Some(live)) => match merge::three_way(target, live) {
                 None => return ApplyAttempt::Unchanged(live.clone()),
                 Some(patch) => ("configured", send.merge(&patch, live).await),
             },
-            (How::Replace | How::Update | How::Create, None) => {
+            (ApplyMethod::Replace | ApplyMethod::Update | ApplyMethod::Create, None) => {
                 ("created", send.create(target).await)
             }
-            (How::Replace | How::Create, Some(live)) => {
+            (ApplyMethod::Replace | ApplyMethod::Create, Some(live)) => {
                 ("replaced", send.replace(target, live).await)
             }
-            (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
+            (ApplyMethod::Update, Some(live)) => ("updated", send.replace(target, live).await),
         };
         ApplyAttempt::Answered(verb, answer)
     }

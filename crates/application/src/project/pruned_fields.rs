@@ -38,7 +38,7 @@ const NO_GUARDS: [&str; 3] = ["description", "manualSync", "syncOverrun"];
 
 /// A guard that was written and is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct PrunedField {
     /// The namespace of the project; empty if unknown.
     namespace: String,
     /// Its field, such as `spec.namespaceResourceWhitelist[0].name`.
@@ -47,7 +47,7 @@ pub struct Lost {
     value: String,
 }
 
-impl Lost {
+impl PrunedField {
     /// The first lost guard of a raw project; `None` without any, or without a last-applied
     /// configuration, as after server-side apply.
     pub fn of(project: &Value) -> Option<Self> {
@@ -159,7 +159,7 @@ mod tests {
             "metadata": {"generation": generation, "annotations": {LAST_APPLIED: text}},
             "spec": stored,
         });
-        Lost::of(&project).map(|lost| lost.field)
+        PrunedField::of(&project).map(|lost| lost.field)
     }
 
     /// SE-072 … SE-074: an entry without its name is about all names.
@@ -184,9 +184,9 @@ mod tests {
                 assert_eq!(lost(7, &applied, &stored), want, "{applied} {stored}");
             }
         }
-        assert_eq!(Lost::of(&json!({"spec": {"destinations": []}})), None);
+        assert_eq!(PrunedField::of(&json!({"spec": {"destinations": []}})), None);
         let broken = json!({"metadata": {"annotations": {LAST_APPLIED: "{"}}});
-        assert_eq!(Lost::of(&broken), None);
+        assert_eq!(PrunedField::of(&broken), None);
     }
 
     #[test]
@@ -236,13 +236,13 @@ mod tests {
             },
             "spec": {},
         });
-        let message = Lost::of(&project).unwrap().message("narrow");
+        let message = PrunedField::of(&project).unwrap().message("narrow");
         let (_, command) = message.split_once("on purpose, run: ").unwrap();
         let want = "kubectl -n argocd annotate appproject narrow \
                     kubectl.kubernetes.io/last-applied-configuration-";
         assert_eq!(command, want);
         // What the command does.
         project["metadata"]["annotations"] = json!({});
-        assert_eq!(Lost::of(&project), None);
+        assert_eq!(PrunedField::of(&project), None);
     }
 }
