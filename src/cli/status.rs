@@ -14,7 +14,7 @@ use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
 use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
 use crate::cli::rollout_view::sentence::why;
 use crate::cli::rollout_view::state::message;
-use crate::cli::runs::{beside, latest};
+use crate::cli::runs::{ReportedSet, beside};
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::Raw;
 use wavegate_api::steering::{POLICY, RUN};
@@ -192,16 +192,13 @@ impl StatusArgs {
 /// Runs the command without --watch.
 pub(super) fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
-        let (set, applications, run, policies) = block_on(async {
+        let found = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
-            let applications = cluster.applications_by_name(set.namespace()).await?;
-            let run = latest(&cluster, &set).await;
-            let policies = beside(&cluster, POLICY, std::slice::from_ref(&set)).await;
-            Ok((set, applications, run, policies))
+            ReportedSet::read(&cluster, set).await
         })?;
-        let summary = SetSummary::read(&set, &applications, run.as_ref());
-        let summary = summary.with_policies(&set, &policies);
+        let summary = SetSummary::read(&found.set, &found.applications, found.run.as_ref());
+        let summary = summary.with_policies(&found.set, &found.policies);
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }

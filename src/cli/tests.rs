@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cli::console::commands::sync_commands;
 use crate::cli::console::output;
-use crate::cli::explain::{Explanation, explain, explain_as, show, show_at};
+use crate::cli::explain::{Explanation, explain_as, show, show_at};
 use crate::cli::files::generate;
 use crate::cli::plan::live_diff::{Change, Seen, compare};
 use crate::cli::status;
@@ -53,6 +53,10 @@ fn application(name: &str, status: Value) -> (String, Arc<Value>) {
     });
     let metadata = json!({"name": name, "namespace": "argocd", "ownerReferences": [owner]});
     (name.to_owned(), Arc::new(json!({"metadata": metadata, "status": status})))
+}
+
+fn explain(set: &Value, applications: &Applications, run: Option<&Run>) -> Explanation {
+    explain_as(set, applications, run, jiff::Timestamp::now(), false)
 }
 
 fn deployment(health: &str, message: &str) -> Value {

@@ -67,7 +67,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         input::clean(&mut object.value);
         set_default_namespace(&mut object.value, &namespace);
         if input::api_version(&object.value) == api::API_VERSION {
-            resolve_relative_urls(&mut object.value, &folder);
+            replace_urls(&mut object.value, &mut |url| Ok(resolved(url, &folder)))?;
         }
     }
     let values = objects.iter().map(|object| &object.value);
@@ -91,26 +91,30 @@ fn set_default_namespace(object: &mut Value, namespace: &str) {
     }
 }
 
-/// Makes each relative `repoURL` absolute, relative to the directory of its file.
-fn resolve_relative_urls(value: &mut Value, folder: &Path) {
+/// Replaces the addresses of repositories, at any depth.
+pub(super) fn replace_urls(
+    value: &mut Value,
+    by: &mut dyn FnMut(&str) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<()> {
     match value {
-        Value::Array(list) => {
-            list.iter_mut().for_each(|value| resolve_relative_urls(value, folder))
-        }
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value {
-                    Value::String(text) if key == "repoURL" => {
-                        if let Some(relative) = relative(text) {
-                            *text = plain(&folder.join(relative)).display().to_string();
-                        }
-                    }
-                    value => resolve_relative_urls(value, folder),
+        Value::Array(list) => list.iter_mut().try_for_each(|value| replace_urls(value, by)),
+        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| match value {
+            Value::String(text) if key == "repoURL" => {
+                if let Some(other) = by(text)? {
+                    *text = other;
                 }
+                Ok(())
             }
-        }
-        _ => {}
+            value => replace_urls(value, by),
+        }),
+        _ => Ok(()),
     }
+}
+
+/// The absolute path for an address that is relative to the directory of its file.
+fn resolved(url: &str, folder: &Path) -> Option<String> {
+    let path = relative(url)?;
+    Some(plain(&folder.join(path)).display().to_string())
 }
 
 /// The path of a relative address.
@@ -265,7 +269,8 @@ mod tests {
         ];
         for (written, want) in cases {
             let mut value = json!({"spec": {"sources": [{"repoURL": written, "path": "./x"}]}});
-            resolve_relative_urls(&mut value, Path::new("/home/me/sets"));
+            let folder = Path::new("/home/me/sets");
+            replace_urls(&mut value, &mut |url| Ok(resolved(url, folder))).unwrap();
             assert_eq!(value["spec"]["sources"][0]["repoURL"], want, "{written}");
             assert_eq!(value["spec"]["sources"][0]["path"], "./x", "only addresses change");
         }

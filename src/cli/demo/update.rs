@@ -12,6 +12,7 @@ use kube_sim::workloads::OUTCOME_ANNOTATION;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
+use super::files::replace_urls;
 use super::git;
 use crate::cli::files::input::is_application_set;
 use wavegate_api::Raw;
@@ -49,7 +50,7 @@ impl SecondCommit {
         let mut copies: BTreeMap<String, PathBuf> = BTreeMap::new();
         for set in objects.iter_mut().filter(|object| is_application_set(object)) {
             let Some(template) = set.pointer_mut("/spec/template") else { continue };
-            replace(template, &mut |address| {
+            replace_urls(template, &mut |address| {
                 let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
                 let is_repository = path.join(".git").exists() || path.join("HEAD").exists();
                 if !path.is_dir() || is_repository {
@@ -117,26 +118,6 @@ impl SecondCommit {
             git::commit(repository, "the next images")?;
         }
         Ok(())
-    }
-}
-
-/// Replaces the addresses of sources.
-fn replace(
-    value: &mut Value,
-    by: &mut dyn FnMut(&str) -> anyhow::Result<Option<String>>,
-) -> anyhow::Result<()> {
-    match value {
-        Value::Array(list) => list.iter_mut().try_for_each(|value| replace(value, by)),
-        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| match value {
-            Value::String(text) if key == "repoURL" => {
-                if let Some(other) = by(text)? {
-                    *text = other;
-                }
-                Ok(())
-            }
-            value => replace(value, by),
-        }),
-        _ => Ok(()),
     }
 }
 

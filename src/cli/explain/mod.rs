@@ -22,10 +22,8 @@ use crate::cli::console::error::note;
 use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
 use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
 use crate::cli::rollout_view::state::message;
-use crate::cli::runs::{beside, latest};
+use crate::cli::runs::ReportedSet;
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
-use wavegate_api::Raw;
-use wavegate_api::steering::POLICY;
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::shown;
@@ -113,27 +111,25 @@ pub(super) fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
-        let applications = cluster.applications_by_name(set.namespace()).await?;
-        let run = latest(&cluster, &set).await;
-        let now = Timestamp::now();
-        let policies = beside(&cluster, POLICY, std::slice::from_ref(&set)).await;
-        let explanation = explain_as(&set, &applications, run.as_ref(), now, args.all);
-        let mut explanation = explanation.with_policies(&set, &policies);
-        explanation.look_below(&cluster, &applications).await;
-        Ok(explanation)
+        let found = ReportedSet::read(&cluster, set).await?;
+        Ok(explain_below(&cluster, &found, args.all).await)
     })?;
     explanation.notes.iter().for_each(|text| note(text));
     args.output.print(&explanation, show)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains a set from its status and the Applications of its namespace.
-pub(super) fn explain(
-    set: &Value,
-    applications: &BTreeMap<String, Arc<Value>>,
-    run: Option<&Run>,
+/// Explains a set down to the Pod; with `all`, all that is waited for.
+pub(super) async fn explain_below(
+    cluster: &ClusterConnection,
+    found: &ReportedSet,
+    all: bool,
 ) -> Explanation {
-    explain_as(set, applications, run, Timestamp::now(), false)
+    let ReportedSet { set, applications, run, policies } = found;
+    let explanation = explain_as(set, applications, run.as_ref(), Timestamp::now(), all);
+    let mut explanation = explanation.with_policies(set, policies);
+    explanation.look_below(cluster, applications).await;
+    explanation
 }
 
 impl Explanation {
@@ -164,7 +160,8 @@ impl Explanation {
     }
 }
 
-/// Like [`explain`], with the latest run, at this time; with `all`, all that is waited for.
+/// Explains a set from its status, the Applications of its namespace and its latest run, at this
+/// time; with `all`, all that is waited for.
 pub(super) fn explain_as(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,

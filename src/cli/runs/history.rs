@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::position;
 use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, NOT_FOUND};
@@ -14,12 +15,7 @@ use crate::cli::runs::runs;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RevisionCount, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
-use wavegate_api::unknown::nearest;
-use wavegate_engine::names::some_of;
 use wavegate_rollout::steering::{Run, applications};
-
-/// The most runs in a message.
-const NAMES: usize = 10;
 
 /// Show what was rolled out, and who did what
 ///
@@ -86,16 +82,8 @@ pub(in crate::cli) fn run(args: HistoryArgs) -> anyhow::Result<ExitCode> {
 
 /// The run with this name or number.
 fn chosen<'a>(set: &Value, records: &'a [RunRecord], name: &str) -> Result<&'a RunRecord, Error> {
-    let number: Option<u64> = name.parse().ok();
-    let is_meant =
-        |record: &&RunRecord| record.run == name || (number.is_some() && record.number == number);
-    records.iter().find(is_meant).ok_or_else(|| {
-        let known = || records.iter().map(|record| record.run.as_str());
-        let hint = match nearest(name, known()) {
-            Some(near) => format!("did you mean {near}?"),
-            None if records.is_empty() => "it has none".to_owned(),
-            None => format!("it has {}", some_of(known(), NAMES)),
-        };
+    let names: Vec<&str> = records.iter().map(|record| record.run.as_str()).collect();
+    position(&names, name).map(|at| &records[at]).map_err(|hint| {
         let place = format!("run {name} of ApplicationSet {}/{}", set.namespace(), set.name());
         Error::input(NOT_FOUND, place, format!("it does not exist, or was too long ago; {hint}"))
     })

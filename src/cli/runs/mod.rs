@@ -6,6 +6,7 @@ pub(in crate::cli) mod policies;
 mod record;
 pub(in crate::cli) mod wait;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,12 +14,29 @@ use serde_json::Value;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::Error;
 use wavegate_api::Raw;
-use wavegate_api::steering::{RUN, SET_LABEL};
+use wavegate_api::steering::{POLICY, RUN, SET_LABEL};
+use wavegate_api::unknown::nearest;
+use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::is_owned;
 use wavegate_rollout::steering::{Run, current, number_of};
 
 /// The most characters of the value of a label.
 const LABEL: usize = 63;
+
+/// The most runs in a message.
+const NAMES: usize = 10;
+
+/// The place of the run with this name or number among some names, or what there is instead.
+pub(in crate::cli) fn position(names: &[&str], wanted: &str) -> Result<usize, String> {
+    let number: Option<u64> = wanted.parse().ok();
+    let is_meant = |run: &&str| *run == wanted || (number.is_some() && number_of(run) == number);
+    let known = || names.iter().copied();
+    names.iter().position(is_meant).ok_or_else(|| match nearest(wanted, known()) {
+        Some(near) => format!("did you mean {near}?"),
+        None if names.is_empty() => "it has none".to_owned(),
+        None => format!("it has {}", some_of(known(), NAMES)),
+    })
+}
 
 /// What selects the runs of a set on the server; `None` where its name is not the value of a
 /// label.
@@ -56,8 +74,28 @@ pub(in crate::cli) async fn beside(
     cluster.with_labels(kind, namespace, None).await.unwrap_or_default()
 }
 
-/// The latest run of a set, for reports that nothing depends on: none where it cannot be read.
-pub(in crate::cli) async fn latest(cluster: &ClusterConnection, set: &Value) -> Option<Run> {
-    let runs = runs(cluster, set).await.unwrap_or_default();
-    current(&runs, set).map(|run| Run::read(run))
+/// An ApplicationSet, and what its reports are made of.
+pub(in crate::cli) struct ReportedSet {
+    pub set: Arc<Value>,
+    /// All Applications of its namespace.
+    pub applications: BTreeMap<String, Arc<Value>>,
+    /// Its latest run; none where it cannot be read, since nothing depends on it.
+    pub run: Option<Run>,
+    /// The policies of its namespace, as far as they can be read.
+    pub policies: Vec<Arc<Value>>,
+}
+
+impl ReportedSet {
+    /// Reads what is beside a set.
+    ///
+    /// # Errors
+    ///
+    /// Applications that cannot be read.
+    pub async fn read(cluster: &ClusterConnection, set: Arc<Value>) -> Result<Self, Error> {
+        let applications = cluster.applications_by_name(set.namespace()).await?;
+        let runs = runs(cluster, &set).await.unwrap_or_default();
+        let run = current(&runs, &set).map(|run| Run::read(run));
+        let policies = beside(cluster, POLICY, std::slice::from_ref(&set)).await;
+        Ok(Self { set, applications, run, policies })
+    }
 }

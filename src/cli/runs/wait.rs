@@ -24,17 +24,16 @@ use crate::cli::rollout_view::live::{LiveEvent, LiveLoop};
 use crate::cli::rollout_view::newest::{ComparisonAnswer, Newest};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
-use crate::cli::runs::{label_of, runs};
+use crate::cli::runs::{label_of, position, runs};
 use crate::cli::watch::args::timeout;
 use wavegate_api::steering::RUN;
-use wavegate_api::unknown::nearest;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::follow::{Events, follow};
 use wavegate_cluster::watch::object::{Object, api, resource};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::report::Outcome;
 use wavegate_rollout::steering::{
-    Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
+    Deployed, Ending, Goal, Progress, Run, Seen, is_revision, progress,
 };
 
 /// What a newer comparison could change must stay so for this time: a controller may be about
@@ -44,8 +43,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 const CHANGED: Duration = Duration::from_secs(5);
 /// The same for what only a person can continue.
 const STUCK: Duration = Duration::from_secs(10);
-/// The most runs in a message.
-const NAMES: usize = 10;
 
 /// Wait until a change is rolled out, for pipelines
 ///
@@ -147,24 +144,12 @@ impl<'a> WaitLoop<'a> {
         let goal = match (&args.run, &args.revision) {
             (Some(name), _) => {
                 let runs = runs(cluster, &set).await?;
-                let names = || runs.iter().map(|run| run.name());
-                let number: Option<u64> = name.parse().ok();
-                let is_meant =
-                    |run: &&str| *run == name || (number.is_some() && number_of(run) == number);
-                let Some(found) = names().find(is_meant) else {
-                    let hint = match nearest(name, names()) {
-                        Some(near) => format!("did you mean {near}?"),
-                        None if runs.is_empty() => "it has none".to_owned(),
-                        None => format!("it has {}", some_of(names(), NAMES)),
-                    };
+                let names: Vec<&str> = runs.iter().map(|run| run.name()).collect();
+                let found = position(&names, name).map_err(|hint| {
                     let place = format!("run {name} of ApplicationSet {}", ObjectKey::of(&set));
-                    return Err(Error::input(
-                        NOT_FOUND,
-                        place,
-                        format!("it does not exist; {hint}"),
-                    ));
-                };
-                Goal::Run(found.to_owned())
+                    Error::input(NOT_FOUND, place, format!("it does not exist; {hint}"))
+                })?;
+                Goal::Run(names[found].to_owned())
             }
             (None, Some(revision)) => Goal::Revision(revision.clone()),
             (None, None) => Goal::Newest,

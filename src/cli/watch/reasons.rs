@@ -8,9 +8,8 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::note;
 use crate::cli::explain::{self, Explanation};
 use crate::cli::rollout_view::text::StyledLine;
-use crate::cli::runs::{beside, latest};
+use crate::cli::runs::ReportedSet;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::POLICY;
 use wavegate_api::time::to_rfc3339;
 use wavegate_net::terminal::printable_lines;
 
@@ -44,13 +43,8 @@ impl Reasons {
         let Ok(Some(found)) = cluster.application_set(&set.namespace, &set.name).await else {
             return;
         };
-        let Ok(applications) = cluster.applications_by_name(&set.namespace).await else { return };
-        let run = latest(cluster, &found).await;
-        let policies = beside(cluster, POLICY, std::slice::from_ref(&found)).await;
-        let explanation = explain::explain(&found, &applications, run.as_ref());
-        let mut explanation = explanation.with_policies(&found, &policies);
-        explanation.look_below(cluster, &applications).await;
-        self.stuck = Some(Box::new(explanation));
+        let Ok(found) = ReportedSet::read(cluster, found).await else { return };
+        self.stuck = Some(Box::new(explain::explain_below(cluster, &found, false).await));
     }
 
     /// Prints the whole explanation, or else the summary.
