@@ -265,7 +265,7 @@ struct InstallationToken {
 #[serde(default)]
 struct Installation {
     id: Option<u64>,
-    account: Account,
+    account: Option<Account>,
 }
 
 #[derive(Default, Deserialize)]
@@ -380,7 +380,9 @@ async fn installation_of(
     for page in 1..=MAX_PAGES {
         let url = format!("{api}/app/installations?per_page=100&page={page}");
         let listed: Vec<Installation> = server.json(&url, &get(&url).await?)?;
-        let of_owner = |found: &&Installation| found.account.login.eq_ignore_ascii_case(&owner);
+        let of_owner = |found: &&Installation| {
+            found.account.as_ref().is_some_and(|one| one.login.eq_ignore_ascii_case(&owner))
+        };
         if let Some(id) = listed.iter().find(of_owner).and_then(|found| found.id) {
             return Ok(id.to_string());
         }

@@ -27,7 +27,8 @@ const MAX_TAGS: usize = 100_000;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TagList {
-    tags: Vec<String>,
+    /// Each a text.
+    tags: Vec<Value>,
 }
 
 /// One artifact of a registry.
@@ -80,7 +81,7 @@ impl<'a> Registry<'a> {
                 self.session.protocol_error(what, &format!("it is no JSON: {error}"))
             })?;
             let TagList { tags: found } = read_leniently(&page);
-            tags.extend(found);
+            tags.extend(found.iter().filter_map(Value::as_str).map(str::to_owned));
             if tags.len() > MAX_TAGS {
                 return Err(self
                     .session

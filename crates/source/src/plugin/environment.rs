@@ -95,9 +95,8 @@ fn parameters(given: Given<Vec<Given<Parameter>>>) -> Result<Vec<(String, String
             let texts = values.into_iter().map(|(key, value)| Some((key, value.right()?)));
             let values: Option<BTreeMap<String, String>> = texts.collect();
             let values = values.ok_or_else(|| at("map: not all are strings"))?;
-            let named = values.iter();
-            let named = named.map(|(key, text)| (escaped(key), text.clone()));
-            variables.extend(named.map(|(key, text)| (format!("{variable}_{key}"), text)));
+            let name = |key: &str| format!("{variable}_{}", escaped(key));
+            variables.extend(values.iter().map(|(key, text)| (name(key), text.clone())));
             parameter.insert("map".to_owned(), json!(values));
         }
         parameter.insert("name".to_owned(), name.into());
