@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
-use super::labels::{Labels, label_names, of};
+use super::labels::{Labels, label_names, of, with};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
 use wavegate_api::view::{ApplicationView, StateView, condition_of};
@@ -99,9 +99,8 @@ fn encode_conditions(
         types.iter().filter_map(move |type_| {
             let conditions = application.status.conditions.iter();
             let count = conditions.filter(|one| one.type_ == **type_).count();
-            let [namespace, name, project] = of_app(key, application);
-            let labels: Labels<4> = [namespace, name, project, ("condition", (*type_).clone())];
-            (count > 0).then_some((labels, value(count as u64)))
+            let labels = || with(of_app(key, application), [("condition", (*type_).clone())]);
+            (count > 0).then(|| (labels(), value(count as u64)))
         })
     });
     gauges(encoder, ("argocd_app_condition", "Conditions of an Application"), series)
@@ -115,7 +114,11 @@ fn orphans(application: &ApplicationView) -> Option<u64> {
 }
 
 /// The labels of an Application, in the order of Argo CD.
-fn info(key: &ObjectKey, application: &ApplicationView, server: &str) -> Labels<10> {
+fn info(
+    key: &ObjectKey,
+    application: &ApplicationView,
+    server: &str,
+) -> Vec<(&'static str, String)> {
     let ApplicationView { metadata, spec, operation, status } = application;
     let known = |state: &StateView| match state.status.as_str() {
         "" => "Unknown".to_owned(),
@@ -127,11 +130,7 @@ fn info(key: &ObjectKey, application: &ApplicationView, server: &str) -> Labels<
         None if is_sync => "sync",
         None => "",
     };
-    let [namespace, name, project] = of_app(key, application);
-    [
-        namespace,
-        name,
-        project,
+    let more = [
         ("autosync_enabled", spec.sync_policy.is_automated().to_string()),
         ("repo", redact::redact_url(&spec.repository())),
         ("dest_server", server.to_owned()),
@@ -139,5 +138,6 @@ fn info(key: &ObjectKey, application: &ApplicationView, server: &str) -> Labels<
         ("sync_status", known(&status.sync)),
         ("health_status", known(&status.health)),
         ("operation", operation.to_owned()),
-    ]
+    ];
+    with(of_app(key, application), more)
 }

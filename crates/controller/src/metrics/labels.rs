@@ -18,6 +18,14 @@ pub(super) fn of(key: &ObjectKey) -> Labels<2> {
     [("namespace", key.namespace.clone()), ("name", key.name.clone())]
 }
 
+/// Labels of a series after those of its object.
+pub(super) fn with<const N: usize, const M: usize>(
+    object: Labels<N>,
+    more: [(&'static str, String); M],
+) -> Vec<(&'static str, String)> {
+    object.into_iter().chain(more).collect()
+}
+
 pub(super) fn of_step(key: &ObjectKey, step: Option<usize>) -> Labels<3> {
     let [namespace, name] = of(key);
     [namespace, name, ("step", step_label(step))]

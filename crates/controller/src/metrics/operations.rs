@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::encode::{counters, gauges, value};
-use super::labels::{Labels, of};
+use super::labels::{Labels, of, with};
 use wavegate_api::view::OperationStateView;
 use wavegate_api::{ObjectKey, read_leniently};
 use wavegate_application::access;
@@ -45,6 +45,19 @@ struct RequestLabels {
     resource: String,
     namespace: String,
     dry_run: bool,
+}
+
+impl RequestLabels {
+    fn of_request(self) -> Labels<6> {
+        [
+            ("server", self.server),
+            ("response_code", self.code),
+            ("verb", self.verb.to_owned()),
+            ("resource_kind", self.resource),
+            ("resource_namespace", self.namespace),
+            ("dry_run", self.dry_run.to_string()),
+        ]
+    }
 }
 
 /// What was done for all Applications.
@@ -177,43 +190,24 @@ impl Operations {
         };
         let syncs = all().flat_map(|(key, done)| {
             done.syncs.iter().map(move |((project, server, phase, dry_run), count)| {
-                let [namespace, name, project] = of_app(key, project);
-                let labels: Labels<6> = [
-                    namespace,
-                    name,
-                    project,
-                    ("dest_server", server.clone()),
-                    ("phase", phase.clone()),
-                    ("dry_run", dry_run.to_string()),
-                ];
-                (labels, *count)
+                let server = ("dest_server", server.clone());
+                let phase = ("phase", phase.clone());
+                let dry_run = ("dry_run", dry_run.to_string());
+                (with(of_app(key, project), [server, phase, dry_run]), *count)
             })
         });
         counters(encoder, ("argocd_app_sync", "Syncs that have ended"), syncs)?;
         let seconds = all().flat_map(|(key, done)| {
             done.seconds.iter().map(move |((project, server), seconds)| {
-                let [namespace, name, project] = of_app(key, project);
-                let labels: Labels<4> = [namespace, name, project, ("dest_server", server.clone())];
-                (labels, *seconds)
+                (with(of_app(key, project), [("dest_server", server.clone())]), *seconds)
             })
         });
         let help = "Whole seconds of the syncs that have ended";
         counters(encoder, ("argocd_app_sync_duration_seconds", help), seconds)?;
         let requests = all().flat_map(|(key, done)| {
             done.requests.iter().map(move |(labels, count)| {
-                let [namespace, name, project] = of_app(key, &labels.project);
-                let labels: Labels<9> = [
-                    namespace,
-                    name,
-                    project,
-                    ("server", labels.server.clone()),
-                    ("response_code", labels.code.clone()),
-                    ("verb", labels.verb.to_owned()),
-                    ("resource_kind", labels.resource.clone()),
-                    ("resource_namespace", labels.namespace.clone()),
-                    ("dry_run", labels.dry_run.to_string()),
-                ];
-                (labels, *count)
+                let own = of_app(key, &labels.project);
+                (with(own, labels.clone().of_request()), *count)
             })
         });
         let help = "Requests to clusters of syncs and deletions";

@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
-use super::labels::{Labels, of};
+use super::labels::{of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::RolloutRunStatus;
 use wavegate_cluster::watch::object::Object;
@@ -19,17 +19,14 @@ const SIGNATURES: usize = 5;
 impl Kept {
     pub(super) fn encode_runs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let runs = self.latest_runs();
-        let phases = runs.iter().map(|(set, run)| {
-            let [namespace, name] = of(set);
-            let labels: Labels<3> = [namespace, name, ("phase", run.phase.as_str().to_owned())];
-            (labels, 1.0)
-        });
+        let phases = runs
+            .iter()
+            .map(|(set, run)| (with(of(set), [("phase", run.phase.as_str().to_owned())]), 1.0));
         let help = "The latest run of an ApplicationSet, with its phase as a label";
         gauges(encoder, ("wavegate_run_phase", help), phases)?;
         let failures = runs.iter().flat_map(|(set, run)| {
             run.failures.iter().take(SIGNATURES).map(move |failure| {
-                let [namespace, name] = of(set);
-                let labels: Labels<3> = [namespace, name, ("signature", failure.signature.clone())];
+                let labels = with(of(set), [("signature", failure.signature.clone())]);
                 (labels, value(u64::try_from(failure.count).unwrap_or_default()))
             })
         });
@@ -40,10 +37,7 @@ impl Kept {
             let open = runs.iter().filter(|(_, run)| !run.phase.has_ended());
             open.flat_map(|(set, run)| run.gates.iter().map(move |gate| (set, gate)))
         };
-        let labels = |set: &ObjectKey, gate: &str| -> Labels<3> {
-            let [namespace, name] = of(set);
-            [namespace, name, ("gate", gate.to_owned())]
-        };
+        let labels = |set: &ObjectKey, gate: &str| with(of(set), [("gate", gate.to_owned())]);
         let waiting = gates().filter_map(|(set, gate)| {
             let since = gate.waiting_since.as_ref().filter(|_| !gate.is_open())?;
             let waits = now.duration_since(since.0).as_secs_f64().max(0.0);

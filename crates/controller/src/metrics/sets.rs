@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
-use super::labels::{Labels, by_step, label_names, of};
+use super::labels::{by_step, label_names, of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
 use wavegate_cluster::watch::object::Object;
@@ -100,8 +100,7 @@ impl Kept {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let info = sets.iter().map(|(key, set)| {
-            let [namespace, name] = of(key);
-            ([namespace, name, ("resource_update_status", set.status.update_status())], 1.0)
+            (with(of(key), [("resource_update_status", set.status.update_status())]), 1.0)
         });
         gauges(
             encoder,
@@ -162,10 +161,7 @@ impl Kept {
         let of_sets = || sets.iter().filter_map(|(key, _)| Some((key, rollouts.get(key)?)));
         let applications = of_sets().flat_map(|(key, counts)| {
             by_step(counts).into_iter().map(move |((step, state), count)| {
-                let [namespace, name] = of(key);
-                let labels: Labels<4> =
-                    [namespace, name, ("step", step), ("state", state.to_owned())];
-                (labels, value(count))
+                (with(of(key), [("step", step), ("state", state.to_owned())]), value(count))
             })
         });
         gauges(
@@ -176,9 +172,7 @@ impl Kept {
         let waits = || {
             of_sets().flat_map(|(key, counts)| {
                 counts.waits.iter().map(move |(kind, wait)| {
-                    let [namespace, name] = of(key);
-                    let labels: Labels<3> = [namespace, name, ("reason", kind.name().to_owned())];
-                    (labels, *wait)
+                    (with(of(key), [("reason", kind.name().to_owned())]), *wait)
                 })
             })
         };
