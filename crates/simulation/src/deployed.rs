@@ -18,7 +18,7 @@ use wavegate_api::view::ApplicationSpecView;
 use wavegate_api::{
     Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
 };
-use wavegate_application::targets::{Scope, place};
+use wavegate_application::targets::{KindScope, place};
 use wavegate_cluster::act::commands::manifests::create_manifest;
 use wavegate_cluster::act::sync::apply::with_last_applied;
 use wavegate_cluster::watch::object::{api, resource};
@@ -119,7 +119,7 @@ impl Environment<'_> {
         let tracking = Tracking { instance: application.name().to_owned(), ..Tracking::default() };
         let spec: ApplicationSpecView = read_leniently(application.spec());
         let namespace = &spec.destination.namespace;
-        let scope = |_: &str, _: &str, _: &str| Scope::Namespaced;
+        let scope = |_: &str, _: &str, _: &str| KindScope::Namespaced;
         let filter = KindFilter::default();
         let placed = place(manifests.collect(), namespace, &tracking, &scope, &filter);
         let resources = placed.targets.iter().filter(|target| target.class == Class::Resource);

@@ -548,7 +548,7 @@ pub(super) enum Deleting {
     /// There is no cluster to delete from, for this reason.
     Nowhere(String),
     /// What was observed, which objects may be deleted, and the kinds that could not be listed.
-    In(Box<ObservedApplication>, Scope, Unlisted),
+    In(Box<ObservedApplication>, DeletionScope, Unlisted),
 }
 
 /// The API resources of some kinds. The scope of each must be known before any decision.

@@ -28,7 +28,7 @@ use crate::settings::ApplicationSettings;
 pub use clusters::{Round, run as run_clusters};
 use publisher::Followers;
 pub use publisher::{PublishedComparison, Publisher};
-use wavegate_application::argocd_cache::{Labels, Parent, Relations, TreeEntry, relations};
+use wavegate_application::argocd_cache::{Parent, Relations, ShownLabels, TreeEntry, relations};
 use wavegate_cluster::act::redis::Writer;
 use wavegate_cluster::watch::cluster_cache::{ChangedTree, Excerpt, OwnerLink, TreeReaders};
 use wavegate_engine::health::Checks;

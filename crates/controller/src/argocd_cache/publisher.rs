@@ -119,7 +119,7 @@ impl Publisher {
     /// Writes the values of a comparison (CA-211 a).
     pub fn compared(&self, compared: &PublishedComparison<'_>) -> Receipt {
         let PublishedComparison { instance, resources, cluster, .. } = *compared;
-        let roots = resources.iter().map(|resource| Root {
+        let roots = resources.iter().map(|resource| TreeRoot {
             key: resource.key.clone(),
             version: resource.version.clone(),
             uid: resource
