@@ -6,6 +6,8 @@
 //! use anything.
 
 mod circles;
+mod fields;
+mod names;
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +54,7 @@ struct Token {
     line: usize,
 }
 
-/// Splits Rust into tokens, without comments, strings and white space.
+/// Splits Rust into tokens, without comments and white space; a text is one quotation mark.
 fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let (mut at, mut line) = (0, 1);
@@ -95,12 +97,14 @@ fn tokens(source: &str) -> Vec<Token> {
                 at += 1;
             }
             at += end.chars().count();
+            tokens.push(Token { text: "\"".to_owned(), line });
         } else if c == '"' {
             at += 1;
             while at < chars.len() && chars[at] != '"' {
                 at += if chars[at] == '\\' { 2 } else { 1 };
             }
             at += 1;
+            tokens.push(Token { text: "\"".to_owned(), line });
         } else if c == '\''
             && (chars.get(at + 1) == Some(&'\\') || chars.get(at + 2) == Some(&'\''))
         {

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::operation::OperationPhase;
 use super::raw::Raw;
 use super::read::read_leniently;
 use super::resource_key::ResourceKey;
@@ -130,6 +131,8 @@ lenient! {
         pub hook_type: String,
         /// The word of its phase.
         pub hook_phase: String,
+        /// The phase of the sync.
+        pub sync_phase: String,
         /// When it was applied.
         pub since: Value,
     }
@@ -205,6 +208,11 @@ impl ResultView {
 }
 
 impl OperationStateView {
+    /// Whether it has ended.
+    pub fn is_completed(&self) -> bool {
+        OperationPhase::from_word(&self.phase).is_completed()
+    }
+
     /// When it started.
     pub fn started(&self) -> Option<jiff::Timestamp> {
         time::of_field(&self.started_at)

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::environment::Environment;
 use super::scenario::Deployed;
 use wavegate_api::app_status::RevisionHistory;
+use wavegate_api::listed::ListedSpec;
 use wavegate_api::operation::{
     Operation, OperationInitiator, OperationState, Requested, SyncOperation, SyncOperationResult,
 };
@@ -14,7 +15,6 @@ use wavegate_api::sources::{InEffect, by_field};
 use wavegate_api::sync_options::{REPLACE, SERVER_SIDE_APPLY};
 use wavegate_api::time::{Time, of_word};
 use wavegate_api::tracking::Tracking;
-use wavegate_api::view::ApplicationSpecView;
 use wavegate_api::{
     Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
 };
@@ -117,7 +117,7 @@ impl Environment<'_> {
             .iter()
             .flat_map(|source| self.sources.objects(application.name(), source, &head));
         let tracking = Tracking { instance: application.name().to_owned(), ..Tracking::default() };
-        let spec: ApplicationSpecView = read_leniently(application.spec());
+        let spec: ListedSpec = read_leniently(application.spec());
         let namespace = &spec.destination.namespace;
         let scope = |_: &str, _: &str, _: &str| KindScope::Namespaced;
         let filter = KindFilter::default();

@@ -8,9 +8,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus};
+use wavegate_api::listed::{ListedOwner, ListedWord};
 use wavegate_api::read_leniently;
 use wavegate_api::steering::{RUN, RunStart};
-use wavegate_api::view::{OwnerView, StateView};
 
 /// What is read of the metadata of an object.
 #[derive(Debug, Default, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct MetadataPart {
     pub namespace: String,
     uid: String,
     annotations: BTreeMap<String, String>,
-    owner_references: Vec<OwnerView>,
+    owner_references: Vec<ListedOwner>,
 }
 
 /// An Application: its metadata, the phases, and whether an operation is requested.
@@ -35,8 +35,8 @@ pub(super) struct ApplicationPart {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ApplicationStatusPart {
-    pub sync: StateView,
-    pub health: StateView,
+    pub sync: ListedWord,
+    pub health: ListedWord,
     pub operation_state: OperationPart,
 }
 

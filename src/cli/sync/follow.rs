@@ -15,7 +15,7 @@ use crate::cli::console::error::{Error, note};
 use crate::cli::console::output::{self, OutputArgs, OutputFormat};
 use crate::cli::watch::args::until;
 use wavegate_api::Raw;
-use wavegate_api::followed::FollowedApplication;
+use wavegate_api::app_view::ApplicationView;
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_cluster::watch::follow::{Events, follow, words};
@@ -183,7 +183,7 @@ pub(in crate::cli) async fn operation(
         let Some(version) = version else {
             return Ok(FollowEnd::Lost("the Application was deleted".to_owned()));
         };
-        let application = FollowedApplication::read(&version);
+        let application = ApplicationView::of(&version);
         match followed(&application, goal) {
             FollowedState::Requested => {}
             FollowedState::Lost(reason) => return Ok(FollowEnd::Lost(reason.to_owned())),

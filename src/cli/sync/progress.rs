@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use wavegate_api::followed::{
-    FollowedApplication, FollowedOperation, FollowedResource, FollowedResult,
-};
+use wavegate_api::app_view::{ApplicationView, OperationStateView, ResourceView, ResultView};
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_application::manual::is_request;
@@ -38,7 +36,7 @@ pub(in crate::cli) enum FollowedState {
 
 /// The state of the operation that is followed, in a version of its Application.
 pub(in crate::cli) fn followed(
-    application: &FollowedApplication,
+    application: &ApplicationView,
     goal: &OperationGoal,
 ) -> FollowedState {
     let state = &application.status.operation_state;
@@ -128,9 +126,9 @@ impl Progress {
     /// Progress of an Application as it was before its operation: older health is not
     /// reported. `waves` are those of known manifests.
     pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
-        let application = FollowedApplication::read(application);
+        let application = ApplicationView::of(application);
         let health = health_of(&application).collect();
-        let listed = application.status.resources.iter().map(FollowedResource::key);
+        let listed = application.status.resources.iter().map(ResourceView::key);
         let subjects = listed.chain(waves.keys().cloned()).map(|key| indented(&title(&key)));
         let width = subjects.map(|subject| subject.chars().count()).max().unwrap_or_default();
         Self { health, waves, width, ..Self::default() }
@@ -143,11 +141,7 @@ impl Progress {
 
     /// The transitions in a new version of the Application; call it only while the
     /// operation that is followed is the one in its status.
-    pub fn update(
-        &mut self,
-        version: &Value,
-        application: &FollowedApplication,
-    ) -> Vec<ProgressLine> {
+    pub fn update(&mut self, version: &Value, application: &ApplicationView) -> Vec<ProgressLine> {
         let mut lines = Vec::new();
         let status = &application.status;
         let of_version = || &version["status"]["operationState"];
@@ -173,11 +167,11 @@ impl Progress {
 
     fn operation(
         &mut self,
-        state: &FollowedOperation,
+        state: &OperationStateView,
         number: impl FnOnce() -> Option<String>,
         lines: &mut Vec<ProgressLine>,
     ) {
-        if state.retry_count != self.attempt && state.finished_at.is_none() {
+        if state.retry_count != self.attempt && state.finished_at.is_null() {
             self.attempt = state.retry_count;
             self.wave = None;
             self.results.clear();
@@ -200,7 +194,7 @@ impl Progress {
     fn message(
         &mut self,
         version: &Value,
-        state: &FollowedOperation,
+        state: &OperationStateView,
         lines: &mut Vec<ProgressLine>,
     ) {
         let message = state.message.as_str();
@@ -209,7 +203,7 @@ impl Progress {
         }
         message.clone_into(&mut self.message);
         // What failed, and when the next attempt begins.
-        if state.finished_at.is_some() {
+        if !state.finished_at.is_null() {
             let reason = blocking_resource::of(version).reason;
             lines.push(ProgressLine::new("operation", "Retrying", reason));
             return;
@@ -222,7 +216,7 @@ impl Progress {
 
     fn result(
         &mut self,
-        result: &FollowedResult,
+        result: &ResultView,
         listed: &BTreeMap<ResourceKey, i64>,
         lines: &mut Vec<ProgressLine>,
     ) {
@@ -266,7 +260,7 @@ fn indented(subject: &str) -> String {
 }
 
 /// The state of a result, in one word.
-pub(super) fn state_of(result: &FollowedResult) -> &str {
+pub(super) fn state_of(result: &ResultView) -> &str {
     let (status, phase) = (result.status.as_str(), result.hook_phase.as_str());
     match (result.hook_type.is_empty(), status) {
         // Whether it was applied is clear from its phase.
@@ -288,17 +282,17 @@ pub(super) fn readable(message: &str) -> String {
 }
 
 /// The revisions of an operation, shortened as `git` does.
-fn short_revision(state: &FollowedOperation) -> String {
+fn short_revision(state: &OperationStateView) -> String {
     let short = |revision: &str| match revision.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => revision.chars().take(7).collect(),
         false => revision.to_owned(),
     };
-    let revisions = state.sync_result.all_revisions();
+    let revisions = state.sync_result.revisions();
     revisions.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(", ")
 }
 
 fn health_of(
-    application: &FollowedApplication,
+    application: &ApplicationView,
 ) -> impl Iterator<Item = (ResourceKey, (String, String))> {
     application.status.resources.iter().filter(|item| !item.hook).filter_map(|item| {
         // What is still to be created has no health to report.
@@ -331,7 +325,7 @@ mod tests {
     }
 
     fn lines(progress: &mut Progress, application: &Value) -> Vec<String> {
-        let lines = progress.update(application, &FollowedApplication::read(application));
+        let lines = progress.update(application, &ApplicationView::of(application));
         let words =
             |line: ProgressLine| line.plain(WIDTH).split_whitespace().collect::<Vec<_>>().join(" ");
         lines.into_iter().map(words).collect()
@@ -394,7 +388,7 @@ mod tests {
         state["message"] = "over".into();
         state["syncResult"]["resources"][1]["status"] = "SyncFailed".into();
         let end = application(state, web("Degraded"));
-        let read = FollowedApplication::read(&end);
+        let read = ApplicationView::of(&end);
         let _ = progress.update(&end, &read);
         let result = OperationResult::of(&end);
         let end: Vec<String> = result.lines().iter().map(|line| line.plain(WIDTH)).collect();
@@ -415,7 +409,7 @@ mod tests {
             "hookType": "PostSync", "hookPhase": "Running", "syncPhase": "PostSync"});
         let state = json!({"phase": "Running", "syncResult": {"resources": [smoke]}});
         let next = application(state, json!([]));
-        let lines = progress.update(&next, &FollowedApplication::read(&next));
+        let lines = progress.update(&next, &ApplicationView::of(&next));
         let hook = "  PostSync hook Job shop-prod-eu/smoke-test-of-all-regions";
         let columns: Vec<Option<usize>> =
             lines.iter().map(|line| line.plain(progress.width()).find("Running")).collect();
@@ -427,9 +421,8 @@ mod tests {
 
     #[test]
     fn an_operation_is_recognised_by_its_request() {
-        let followed = |app: &Value, goal: &OperationGoal| {
-            super::followed(&FollowedApplication::read(app), goal)
-        };
+        let followed =
+            |app: &Value, goal: &OperationGoal| super::followed(&ApplicationView::of(app), goal);
         let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
         let goal = OperationGoal::Request("1".to_owned());
         let mut app = json!({"operation": operation("1")});

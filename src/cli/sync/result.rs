@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::progress::{ProgressLine, readable, state_of, title};
 use wavegate_api::Raw;
-use wavegate_api::followed::{FollowedApplication, FollowedResult};
+use wavegate_api::app_view::{ApplicationView, ResultView};
 use wavegate_api::resource_key::ResourceKey;
 
 /// The result of an operation.
@@ -59,9 +59,10 @@ impl ResourceResult {
 impl OperationResult {
     /// The result in the status of an Application.
     pub fn of(application: &Value) -> Self {
-        let state = FollowedApplication::read(application).status.operation_state;
-        let revisions = state.sync_result.all_revisions();
-        let resource = |result: FollowedResult| ResourceResult {
+        let state = ApplicationView::of(application).status.operation_state;
+        let revisions = state.sync_result.revisions();
+        let text = |time: &Value| time.as_str().unwrap_or_default().to_owned();
+        let resource = |result: ResultView| ResourceResult {
             status: state_of(&result).to_owned(),
             phase: result.sync_phase,
             group: result.group,
@@ -77,8 +78,8 @@ impl OperationResult {
             phase: state.phase,
             message: state.message,
             revisions,
-            started_at: state.started_at,
-            finished_at: state.finished_at.unwrap_or_default(),
+            started_at: text(&state.started_at),
+            finished_at: text(&state.finished_at),
             resources: state.sync_result.resources.into_iter().map(resource).collect(),
         }
     }

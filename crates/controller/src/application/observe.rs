@@ -15,11 +15,11 @@ use super::target_state::{Deployed, revisions};
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use wavegate_api::kind::{GroupVersionKind, Served};
+use wavegate_api::listed::ListedSpec;
 use wavegate_api::resource_filter::KindFilter;
 use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::CREATE_NAMESPACE;
 use wavegate_api::tracking::Tracking;
-use wavegate_api::view::ApplicationSpecView;
 use wavegate_api::{ApplicationSource, Raw, ResourceKey, read_leniently};
 use wavegate_application::access::{self, Refusal};
 use wavegate_application::app::App;
@@ -173,7 +173,7 @@ pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
 fn creates_namespace(app: &App) -> bool {
     let request = app.status.operation_state.operation.sync.as_ref();
     let requested = request.and_then(|sync| sync.sync_options.as_deref()).unwrap_or_default();
-    let own = read_leniently::<ApplicationSpecView>(app.raw().spec()).sync_policy.sync_options;
+    let own = read_leniently::<ListedSpec>(app.raw().spec()).sync_policy.sync_options;
     own.iter().chain(requested).any(|option| option == CREATE_NAMESPACE)
 }
 

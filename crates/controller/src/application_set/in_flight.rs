@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use wavegate_api::ObjectKey;
+use wavegate_api::listed::ListedApplication;
 use wavegate_api::steering::RolloutPolicySpec;
-use wavegate_api::view::ApplicationView;
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::rollout::phase::Phase;
@@ -216,7 +216,7 @@ fn count(set: &ObjectKey, plane: &ControlPlane) -> u64 {
 }
 
 fn has_operation(application: &Object) -> bool {
-    application.read_leniently::<ApplicationView>().has_operation()
+    application.read_leniently::<ListedApplication>().has_operation()
 }
 
 #[cfg(test)]

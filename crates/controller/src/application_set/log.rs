@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use wavegate_api::listed::ListedApplication;
 use wavegate_api::read_leniently;
-use wavegate_api::view::ApplicationView;
 use wavegate_rollout::application_set::WritePlan;
 use wavegate_rollout::application_set::decision::{Decision, Next};
 use wavegate_rollout::application_set::generated::Generated;
@@ -135,7 +135,7 @@ fn starts(plan: &RolloutPlan, writes: &WritePlan) {
             app.name = start.application,
             step = start.step + 1,
             revision = start.revisions.join(","),
-            prune = read_leniently::<ApplicationView>(&patch.body()).prunes(),
+            prune = read_leniently::<ListedApplication>(&patch.body()).prunes(),
             "triggering sync"
         );
     }

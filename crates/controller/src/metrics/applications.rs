@@ -10,7 +10,7 @@ use super::kept::Kept;
 use super::labels::{Labels, label_names, of, with};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
-use wavegate_api::view::{ApplicationView, StateView, condition_of};
+use wavegate_api::listed::{ListedApplication, ListedWord, condition_of};
 use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
 use wavegate_cluster::watch::object::Object;
@@ -24,9 +24,9 @@ impl Kept {
                 || settings.namespaces.matches(object.namespace())
         };
         let applications = self.applications.all().into_iter().filter(is_covered);
-        let all: Vec<(ObjectKey, ApplicationView, String)> = applications
+        let all: Vec<(ObjectKey, ListedApplication, String)> = applications
             .map(|object| {
-                let application: ApplicationView = object.read_leniently();
+                let application: ListedApplication = object.read_leniently();
                 let server = self.server_of(&application.spec.destination);
                 (object.key(), application, server)
             })
@@ -59,7 +59,7 @@ impl Kept {
     }
 }
 
-fn of_app(key: &ObjectKey, application: &ApplicationView) -> Labels<3> {
+fn of_app(key: &ObjectKey, application: &ListedApplication) -> Labels<3> {
     let [namespace, name] = of(key);
     [namespace, name, ("project", access::or_default(&application.spec.project).to_owned())]
 }
@@ -67,7 +67,7 @@ fn of_app(key: &ObjectKey, application: &ApplicationView) -> Labels<3> {
 /// The configured labels.
 fn encode_labels(
     keys: &[String],
-    all: &[(ObjectKey, ApplicationView, String)],
+    all: &[(ObjectKey, ListedApplication, String)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     let names = label_names(keys);
@@ -88,7 +88,7 @@ fn encode_labels(
 /// How many conditions of each of the configured types an Application has.
 fn encode_conditions(
     types: &[String],
-    all: &[(ObjectKey, ApplicationView, String)],
+    all: &[(ObjectKey, ListedApplication, String)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     if types.is_empty() {
@@ -107,7 +107,7 @@ fn encode_conditions(
 }
 
 /// How many orphaned resources the condition of an Application names.
-fn orphans(application: &ApplicationView) -> Option<u64> {
+fn orphans(application: &ListedApplication) -> Option<u64> {
     let conditions = &application.status.conditions;
     let named = condition_of(conditions, condition::ORPHANED_RESOURCE_WARNING)?;
     named.message.split_whitespace().find_map(|word| word.parse().ok())
@@ -116,11 +116,11 @@ fn orphans(application: &ApplicationView) -> Option<u64> {
 /// The labels of an Application, in the order of Argo CD.
 fn info(
     key: &ObjectKey,
-    application: &ApplicationView,
+    application: &ListedApplication,
     server: &str,
 ) -> Vec<(&'static str, String)> {
-    let ApplicationView { metadata, spec, operation, status } = application;
-    let known = |state: &StateView| match state.status.as_str() {
+    let ListedApplication { metadata, spec, operation, status } = application;
+    let known = |state: &ListedWord| match state.status.as_str() {
         "" => "Unknown".to_owned(),
         status => status.to_owned(),
     };

@@ -31,7 +31,7 @@ use self::labels::{Labels, STEPS, of, of_step};
 use self::operations::Operations;
 use super::runtime::QueueStats;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
-use wavegate_api::view::ApplicationSpecView;
+use wavegate_api::listed::ListedSpec;
 use wavegate_api::{ApplicationDestination, ObjectKey, Raw, read_leniently};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::act::redis::RedisMetrics;
@@ -254,7 +254,7 @@ impl Metrics {
 }
 
 fn destination_of(application: &Value) -> ApplicationDestination {
-    read_leniently::<ApplicationSpecView>(application.spec()).destination
+    read_leniently::<ListedSpec>(application.spec()).destination
 }
 
 struct Timer {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::encode::{counters, gauges, value};
 use super::labels::{Labels, of, with};
-use wavegate_api::view::OperationStateView;
+use wavegate_api::listed::ListedOperationState;
 use wavegate_api::{ObjectKey, read_leniently};
 use wavegate_application::access;
 use wavegate_cluster::act::sync::meter::{RequestReport, SentRequest};
@@ -133,7 +133,7 @@ struct OperationEnd {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct StatusOfOperation {
-    operation_state: OperationStateView,
+    operation_state: ListedOperationState,
 }
 
 impl RequestReport for Operations {

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{Object, api};
+use wavegate_api::listed::ListedStatus;
 use wavegate_api::raw::require_version;
-use wavegate_api::view::ApplicationStatusView;
 use wavegate_api::{Application, GROUP, Raw, VERSION, read_leniently};
 use wavegate_application::status;
 use wavegate_engine::merge_patch::merge_patch;
@@ -178,7 +178,7 @@ fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
 
 /// Whether the patch starts an operation, based on the observed spec.
 fn starts(patch: &Value) -> bool {
-    let status: ApplicationStatusView = read_leniently(patch.status());
+    let status: ListedStatus = read_leniently(patch.status());
     !status.operation_state.started_at.is_empty()
 }
 

@@ -28,9 +28,9 @@ pub use merge::with_last_applied;
 use send::Sender;
 use wavegate_api::conditions::status::TRUE;
 use wavegate_api::kind::GroupVersionKind;
+use wavegate_api::listed::{BindingView, DefinitionSpecView, DefinitionView};
 use wavegate_api::openapi;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_api::view::{BindingView, DefinitionSpecView, DefinitionView};
 use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::sync::{
     ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, Propagation,

@@ -11,39 +11,39 @@ use super::sources;
 
 lenient! {
     /// An Application.
-    pub struct ApplicationView {
+    pub struct ListedApplication {
         /// Labels and deletion.
-        pub metadata: MetadataView,
+        pub metadata: ListedMetadata,
         /// Sources, destination and policy.
-        pub spec: ApplicationSpecView,
+        pub spec: ListedSpec,
         /// The operation that was requested.
-        pub operation: Option<OperationView>,
+        pub operation: Option<ListedOperation>,
         /// Results of comparing and syncing.
-        pub status: ApplicationStatusView,
+        pub status: ListedStatus,
     }
 
     /// Metadata of an object.
-    pub struct MetadataView {
+    pub struct ListedMetadata {
         /// Labels.
         pub labels: BTreeMap<String, String>,
         /// When its deletion was requested.
         pub deletion_timestamp: Option<String>,
         /// The objects that it belongs to.
-        pub owner_references: Vec<OwnerView>,
+        pub owner_references: Vec<ListedOwner>,
     }
 
     /// An owner of an object.
-    pub struct OwnerView {
+    pub struct ListedOwner {
         /// Its name.
         pub name: String,
     }
 
     /// Spec of an Application.
-    pub struct ApplicationSpecView {
+    pub struct ListedSpec {
         /// The source.
-        pub source: Option<SourceView>,
+        pub source: Option<ListedSource>,
         /// Several sources.
-        pub sources: Vec<SourceView>,
+        pub sources: Vec<ListedSource>,
         /// The source that is hydrated.
         pub source_hydrator: Option<SourceHydrator>,
         /// Cluster and namespace.
@@ -51,38 +51,38 @@ lenient! {
         /// Its AppProject.
         pub project: String,
         /// How it is synced.
-        pub sync_policy: SyncPolicyView,
+        pub sync_policy: ListedSyncPolicy,
     }
 
     /// How an Application is synced.
-    pub struct SyncPolicyView {
+    pub struct ListedSyncPolicy {
         /// By itself.
-        pub automated: Option<AutomatedView>,
+        pub automated: Option<ListedAutomatedSync>,
         /// Options of its syncs.
         pub sync_options: Vec<String>,
     }
 
     /// Automated sync.
-    pub struct AutomatedView {
+    pub struct ListedAutomatedSync {
         /// Whether it is enabled, unless it is absent.
         pub enabled: Option<bool>,
     }
 
     /// A source.
-    pub struct SourceView {
+    pub struct ListedSource {
         /// URL of the repository.
         #[serde(rename = "repoURL")]
         pub repo_url: String,
     }
 
     /// An operation.
-    pub struct OperationView {
+    pub struct ListedOperation {
         /// A sync.
-        pub sync: Option<SyncView>,
+        pub sync: Option<ListedSync>,
     }
 
     /// A sync.
-    pub struct SyncView {
+    pub struct ListedSync {
         /// Whether nothing is written.
         pub dry_run: bool,
         /// Whether resources are deleted.
@@ -90,25 +90,25 @@ lenient! {
     }
 
     /// Status of an Application.
-    pub struct ApplicationStatusView {
+    pub struct ListedStatus {
         /// Result of the comparison.
-        pub sync: StateView,
+        pub sync: ListedWord,
         /// Health.
-        pub health: StateView,
+        pub health: ListedWord,
         /// Errors and warnings.
-        pub conditions: Vec<ConditionView>,
+        pub conditions: Vec<ListedCondition>,
         /// The operation that runs, or the last one.
-        pub operation_state: OperationStateView,
+        pub operation_state: ListedOperationState,
     }
 
     /// Something with a status in one word.
-    pub struct StateView {
+    pub struct ListedWord {
         /// The word.
         pub status: String,
     }
 
     /// State of an operation.
-    pub struct OperationStateView {
+    pub struct ListedOperationState {
         /// Its phase.
         pub phase: String,
         /// When it began.
@@ -116,11 +116,11 @@ lenient! {
         /// When it ended.
         pub finished_at: String,
         /// What was requested.
-        pub operation: OperationView,
+        pub operation: ListedOperation,
     }
 
     /// A condition of any kind.
-    pub struct ConditionView {
+    pub struct ListedCondition {
         /// Its type.
         #[serde(rename = "type")]
         pub type_: String,
@@ -183,11 +183,11 @@ lenient! {
     /// Status of a CustomResourceDefinition.
     pub struct DefinitionStatusView {
         /// Conditions.
-        pub conditions: Vec<ConditionView>,
+        pub conditions: Vec<ListedCondition>,
     }
 }
 
-impl ApplicationView {
+impl ListedApplication {
     /// Whether a sync is requested that prunes.
     pub fn prunes(&self) -> bool {
         let sync = self.operation.as_ref().and_then(|operation| operation.sync.as_ref());
@@ -200,7 +200,7 @@ impl ApplicationView {
     }
 }
 
-impl ApplicationSpecView {
+impl ListedSpec {
     /// The repository of the first source that is in effect.
     pub fn repository(&self) -> String {
         match (&self.source_hydrator, self.sources.first().or(self.source.as_ref())) {
@@ -210,14 +210,14 @@ impl ApplicationSpecView {
     }
 }
 
-impl SyncPolicyView {
+impl ListedSyncPolicy {
     /// Whether automated sync is enabled.
     pub fn is_automated(&self) -> bool {
         self.automated.as_ref().is_some_and(|automated| automated.enabled.unwrap_or(true))
     }
 }
 
-impl OperationStateView {
+impl ListedOperationState {
     /// Its phase; unknown words are none.
     pub fn phase(&self) -> OperationPhase {
         OperationPhase::from_word(&self.phase)
@@ -225,6 +225,9 @@ impl OperationStateView {
 }
 
 /// The first condition of a type.
-pub fn condition_of<'c>(conditions: &'c [ConditionView], type_: &str) -> Option<&'c ConditionView> {
+pub fn condition_of<'c>(
+    conditions: &'c [ListedCondition],
+    type_: &str,
+) -> Option<&'c ListedCondition> {
     conditions.iter().find(|one| one.type_ == type_)
 }
