@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cli::console::error::{CHECK_FAILED, Error, note};
 use crate::cli::console::output::{self, OutputArgs, or_dash};
+use crate::cli::files::fields;
 use crate::cli::files::input;
 use wavegate_api::Raw;
 use wavegate_api::resource_key::split_api_version;
@@ -85,7 +86,7 @@ fn scripts(file: &Path) -> Result<Scripts, Error> {
         let why = "must contain one ConfigMap, argocd-cm";
         return Err(Error::input("cannot use", file.display().to_string(), why));
     };
-    let (scripts, problems) = config::health_scripts(&input::data_of(&map.value));
+    let (scripts, problems) = config::health_scripts(&fields::data_of(&map.value));
     for problem in problems {
         note(&problem);
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::cli::cluster::block_on;
 use crate::cli::console::error::{Error, fault};
 use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::fields;
 use crate::cli::files::generate;
 use crate::cli::files::input::{self, FileObject, is_application_set, is_policy};
 use crate::cli::files::validation;
@@ -66,7 +67,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         let folder = here.join(folder);
         input::clean(&mut object.value);
         set_default_namespace(&mut object.value, &namespace);
-        if input::api_version(&object.value) == api::API_VERSION {
+        if fields::api_version(&object.value) == api::API_VERSION {
             replace_urls(&mut object.value, &mut |url| Ok(resolved(url, &folder)))?;
         }
     }
@@ -83,7 +84,7 @@ fn namespace_of(object: &Value) -> Option<&str> {
 
 /// Sets the control plane's namespace on objects of our kinds without a namespace.
 fn set_default_namespace(object: &mut Value, namespace: &str) {
-    let is_ours = input::api_version(object) == api::API_VERSION || is_policy(object);
+    let is_ours = fields::api_version(object) == api::API_VERSION || is_policy(object);
     if is_ours && namespace_of(object).is_none() {
         edit_metadata(object, |metadata| {
             metadata.insert("namespace".to_owned(), namespace.into());
@@ -179,7 +180,7 @@ fn wrong(object: &FileObject, what: &str, why: String) -> anyhow::Error {
 fn generate(set: &FileObject, facts: &mut GeneratorFacts) -> anyhow::Result<Generation> {
     api::read::<api::ApplicationSet>(&set.value)
         .map_err(|error| wrong(set, "cannot read", error.to_string()))?;
-    check_repositories(input::generators_of(&set.value))
+    check_repositories(fields::generators_of(&set.value))
         .map_err(|why| wrong(set, "cannot use the generator", why))?;
     let generated = block_on(async { Ok(facts.generate(&set.value).await) })?;
     Ok(generated.map_err(|error| {

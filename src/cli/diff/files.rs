@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::field_change::FieldChange;
 use crate::cli::console::error::{CHECK_FAILED, Error, note};
 use crate::cli::console::output::{self, OutputArgs};
+use crate::cli::files::fields;
 use crate::cli::files::input::{self, FileObject};
 use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
@@ -120,7 +121,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let system = match settings {
         None => Arc::default(),
         Some(map) => {
-            let system = comparison_settings(&input::data_of(&map.value), &jq);
+            let system = comparison_settings(&fields::data_of(&map.value), &jq);
             for warning in system.problems.iter().filter(|problem| !problem.is_error) {
                 note(&warning.message);
             }
@@ -154,7 +155,7 @@ fn check_same(desired: &FileObject, live: &FileObject) -> Result<(), Error> {
         let why = format!("{} and {} are different objects", desired.title(), live.title());
         return Err(Error::input("cannot compare", place, why));
     }
-    if input::api_version(&desired.value) != input::api_version(&live.value) {
+    if fields::api_version(&desired.value) != fields::api_version(&live.value) {
         note(
             "the desired and the live object have different API versions, which are not converted",
         );

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use crate::cli::console::error::Error;
-use crate::cli::files::input::api_version;
+use crate::cli::files::fields::api_version;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::control_plane::cluster_secret;
 use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};

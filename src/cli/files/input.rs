@@ -3,19 +3,18 @@
 //! Input is not trusted: its size is limited, and symbolic links in directories are not
 //! followed.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cli::console::error::{Error, note};
 use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::fields::{api_version, data_of, generators_of};
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
-use wavegate_api::{self as api, ApplicationSet, Raw, read_leniently, steering};
+use wavegate_api::{self as api, ApplicationSet, Raw, steering};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -227,28 +226,6 @@ pub(in crate::cli) fn without_set(documents: &[FileObject]) -> String {
         [one] => format!("line {}: contains only {}", one.line, one.title()),
         several => format!("none of its {} documents is an ApplicationSet", several.len()),
     }
-}
-
-/// Group and version of an object, as written.
-pub(in crate::cli) fn api_version(value: &Value) -> &str {
-    value.field("apiVersion")
-}
-
-/// The generators of a set, as written; null without any.
-pub(in crate::cli) fn generators_of(set: &Value) -> &Value {
-    set.spec().get("generators").unwrap_or(&Value::Null)
-}
-
-/// The keys of a ConfigMap; what is no text is left out.
-pub(in crate::cli) fn data_of(map: &Value) -> BTreeMap<String, String> {
-    let fields = read_leniently::<ConfigMapView>(map).data.unwrap_or_default().into_iter();
-    fields.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
-}
-
-/// What is read of a ConfigMap.
-#[derive(Debug, Default, Deserialize)]
-struct ConfigMapView {
-    data: Option<BTreeMap<String, Value>>,
 }
 
 /// Whether an object is an ApplicationSet.

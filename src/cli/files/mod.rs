@@ -2,6 +2,7 @@
 //! files generate.
 
 pub(in crate::cli) mod facts;
+pub(in crate::cli) mod fields;
 pub(in crate::cli) mod generate;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod validation;

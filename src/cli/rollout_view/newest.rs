@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cli::files::input::generators_of;
+use crate::cli::files::fields::generators_of;
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::ApiResource;
 
-use crate::cli::files::input::data_of;
+use crate::cli::files::fields::data_of;
 use wavegate_cluster::act::events::{EventRecord, Recorder};
 use wavegate_cluster::watch::failure;
 use wavegate_cluster::watch::object::{Object, api};

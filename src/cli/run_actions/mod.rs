@@ -227,7 +227,7 @@ async fn resume(session: &Session<'_>, sets: &SetSelection) -> Result<ActionResu
     let mut policies: BTreeMap<&str, Vec<Arc<Value>>> = BTreeMap::new();
     for namespace in found.iter().map(|set| set.namespace()) {
         if !policies.contains_key(namespace) {
-            policies.insert(namespace, session.policies(namespace).await);
+            policies.insert(namespace, selection::policies(session.cluster, namespace).await);
         }
     }
     let decide = |set: &Value| {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::request::Session;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::console::error::{Error, NOT_FOUND, note};
@@ -86,17 +85,15 @@ impl SetSelection {
     }
 }
 
-impl Session<'_> {
-    /// The policies of a namespace; none where they cannot exist, or be read, which is noted.
-    pub async fn policies(&self, namespace: &str) -> Vec<Arc<Value>> {
-        let read = self.cluster.with_labels(POLICY, Some(namespace), None).await;
-        read.unwrap_or_else(|error| {
-            if !error.is_undefined() {
-                note(&format!("whether a policy pauses it is not known: {error}"));
-            }
-            Vec::new()
-        })
-    }
+/// The policies of a namespace; none where they cannot exist, or be read, which is noted.
+pub(super) async fn policies(cluster: &ClusterConnection, namespace: &str) -> Vec<Arc<Value>> {
+    let read = cluster.with_labels(POLICY, Some(namespace), None).await;
+    read.unwrap_or_else(|error| {
+        if !error.is_undefined() {
+            note(&format!("whether a policy pauses it is not known: {error}"));
+        }
+        Vec::new()
+    })
 }
 
 /// An Application of an ApplicationSet, and that set.

@@ -4,8 +4,8 @@ use std::io;
 
 use jiff::Timestamp;
 
+use super::followed::{Ending, FollowedRollouts};
 use super::reasons::Reasons;
-use super::{Ending, FollowedRollouts};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::rollout_view::plain::Columns;
 use crate::cli::rollout_view::signals::Signals;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Ending, FollowedRollouts};
+use super::followed::{Ending, FollowedRollouts};
 use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::set::WatchedSet;
