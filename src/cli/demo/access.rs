@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 
 use gotemplate::go::{Options, Random, Template, TemplateLimits};
 use kube_sim::Guard;
-use wavegate_net::entropy::{SystemRandom, environment};
+use wavegate_net::entropy::{SystemRandom, template_environment};
 
 /// Bytes of the token.
 const TOKEN: usize = 32;
@@ -39,7 +39,7 @@ pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<
     let mut data = Map::new();
     data.insert("addresses".to_owned(), json!(addresses));
     data.insert("names".to_owned(), json!(names));
-    let mut env = environment(Timestamp::now());
+    let mut env = template_environment(Timestamp::now());
     let made = Template::parse(CERTIFICATE, &Options::default())
         .and_then(|template| template.execute_in(&data, &TemplateLimits::default(), &mut env))
         .context("cannot create a certificate")?;
