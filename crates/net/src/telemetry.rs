@@ -231,12 +231,16 @@ mod tests {
         }
         let typo = check_level("inof").unwrap_err().to_string();
         assert!(typo.contains("\"inof\" is not one of") && typo.contains("no level"), "{typo}");
-        let wrong = init(LogFormat::Text, "wavegate=loud").unwrap_err();
+        let wrong = init_logging(LogFormat::Text, "wavegate=loud").unwrap_err();
         assert!(
             wrong.to_string().starts_with("log level: \"wavegate=loud\" is not one of"),
             "{wrong}"
         );
-        assert_eq!(init(LogFormat::Text, "warn"), Ok(()));
-        assert_eq!(init(LogFormat::Json, "info"), Ok(()), "only the first call has an effect");
+        assert_eq!(init_logging(LogFormat::Text, "warn"), Ok(()));
+        assert_eq!(
+            init_logging(LogFormat::Json, "info"),
+            Ok(()),
+            "only the first call has an effect"
+        );
     }
 }
