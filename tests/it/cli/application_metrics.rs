@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -202,8 +200,7 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
         let map = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         maps.create(&PostParams::default(), &map).await.unwrap();
     }
-    let projects: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("AppProject"));
+    let projects = cluster.api("AppProject");
     for warns in [false, true] {
         let patch = Patch::Merge(json!({"spec": {"orphanedResources": {"warn": warns}}}));
         projects.patch("default", &PatchParams::default(), &patch).await.unwrap();
@@ -217,8 +214,7 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
     }
 
     // All series of what is deleted vanish.
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     for name in ["app", "broken"] {
         applications.delete(name, &DeleteParams::default()).await.unwrap();
     }

@@ -1,40 +1,26 @@
 //! What `status`, `explain` and `plan --live` say of deletions.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::core::DynamicObject;
-use kube::{Api, Client};
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;
 
-fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), "argocd", &resource(kind))
-}
+const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 
 /// A set with a finalizer and these Applications, which have one, too.
 async fn cluster(applications: &[&str]) -> Cluster {
-    let cluster = Cluster::start().await;
-    cluster.knows("default", "https://1").await;
-    let mut object: Value = serde_json::from_str(&set(applications, json!([{}]))).unwrap();
-    object["metadata"]["namespace"] = "argocd".into();
-    object["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
-    let created = cluster.create("ApplicationSet", object).await;
-    let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true});
-    for name in applications {
-        let metadata = json!({"name": name, "labels": {"app": name}, "ownerReferences": [owner], "finalizers": ["resources-finalizer.argocd.argoproj.io", "example.com/hold"]});
-        let spec = json!({"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": "https://r"}});
-        let application = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": spec});
-        cluster.create("Application", application).await;
-    }
+    let held = [CASCADE, "example.com/hold"];
+    let cluster = Cluster::with_set(applications, applications, "https://r", &held).await;
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": [CASCADE]}}));
+    let sets = cluster.api("ApplicationSet");
+    sets.patch("set", &PatchParams::default(), &patch).await.unwrap();
     cluster
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_names_what_it_waits_for_and_why_as_383() {
     let cluster = cluster(&["a", "b"]).await;
-    let (sets, applications) =
-        (api(&cluster.client, "ApplicationSet"), api(&cluster.client, "Application"));
+    let (sets, applications) = (cluster.api("ApplicationSet"), cluster.api("Application"));
     sets.delete("set", &DeleteParams::default()).await.unwrap();
     let message = async || {
         let status = cluster.run(&["status", "set", "-o", "json"]).await;
@@ -87,11 +73,11 @@ async fn a_plan_says_whose_resources_stay_as_166() {
     let cluster = cluster(&["a", "z"]).await;
     let lost = json!({"spec": {"destination": {"server": "https://lost"}}});
     let lost = Patch::Merge(lost);
-    let applications = api(&cluster.client, "Application");
+    let applications = cluster.api("Application");
     applications.patch("z", &PatchParams::default(), &lost).await.unwrap();
     let elements = json!({"spec": {"generators": [{"list": {"elements": []}}]}});
     let elements = Patch::Merge(elements);
-    let sets = api(&cluster.client, "ApplicationSet");
+    let sets = cluster.api("ApplicationSet");
     sets.patch("set", &PatchParams::default(), &elements).await.unwrap();
     let plan = cluster.run(&["plan", "--live", "set", "-o", "json"]).await.json();
     let live = |at: usize| {

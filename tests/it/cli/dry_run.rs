@@ -3,10 +3,7 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use kube::Api;
 use kube::api::DeleteParams;
-use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -59,8 +56,7 @@ async fn a_dry_run_writes_nothing_and_logs_the_writes() {
     asked["operation"] = json!({"sync": {"revision": "HEAD", "prune": true}});
     cluster.create("Application", asked).await;
     cluster.create("Application", application("gone", &repository, false)).await;
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     applications.delete("gone", &DeleteParams::default()).await.unwrap();
     cluster.create("ApplicationSet", refreshed_fleet(json!([{}]))).await;
 

@@ -50,10 +50,48 @@ impl Cluster {
             object["apiVersion"] = "argoproj.io/v1alpha1".into();
             object["kind"] = kind.into();
         }
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), "argocd", &resource(kind));
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap()
+        self.api(kind).create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Objects of a kind in the namespace of the control plane.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), "argocd", &resource(kind))
+    }
+
+    pub async fn patch_status(&self, kind: &str, name: &str, patch: &Value) {
+        let patch = Patch::Merge(patch);
+        self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Creates a ConfigMap in the namespace of the control plane.
+    pub async fn create_map(&self, object: Value) {
+        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+            Api::namespaced(self.client.clone(), "argocd");
+        let object = serde_json::from_value(object).unwrap();
+        maps.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// With a set `set` of these names, and its Applications, which have this repository and
+    /// these finalizers.
+    pub async fn with_set(
+        names: &[&str],
+        applications: &[&str],
+        repository: &str,
+        finalizers: &[&str],
+    ) -> Self {
+        let cluster = Self::start().await;
+        cluster.knows("default", "https://1").await;
+        let mut object: Value = serde_json::from_str(&set(names, json!([{}]))).unwrap();
+        object["metadata"]["namespace"] = "argocd".into();
+        let created = cluster.create("ApplicationSet", object).await;
+        let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true});
+        for name in applications {
+            let metadata = json!({"name": name, "labels": {"app": name}, "ownerReferences": [owner], "finalizers": finalizers});
+            let spec = json!({"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": repository}});
+            cluster.create("Application", json!({"metadata": metadata, "spec": spec})).await;
+        }
+        cluster
     }
 
     /// Adds a project and a destination cluster.
@@ -81,11 +119,8 @@ impl Cluster {
 
     /// Adds settings of the control plane.
     pub async fn sets(&self, data: Value) {
-        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
-            Api::namespaced(self.client.clone(), "argocd");
         let object = json!({"metadata": {"name": "argocd-cmd-params-cm"}, "data": data});
-        let object = serde_json::from_value(object).unwrap();
-        maps.create(&PostParams::default(), &object).await.unwrap();
+        self.create_map(object).await;
     }
 
     /// Path of the kubeconfig.
@@ -147,9 +182,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
         "rollout": {"step": 1, "steps": 2, "progress": "0/3", "message": "step 1 of 2: 0 of 2", "waitingFor": [{"application": "a", "reason": "Deployment shop/web is Degraded: image pull failed", "since": "2026-01-02T03:04:05Z"}]},
         "applicationStatus": [entry("a", "Progressing", "1"), entry("b", "Waiting", "1")],
     }});
-    let sets: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
-    sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    cluster.patch_status("ApplicationSet", "set", &status).await;
 
     let explained = cluster.run(&["explain", "set"]).await;
     let age = gotime::age::since("2026-01-02T03:04:05Z", jiff::Timestamp::now());

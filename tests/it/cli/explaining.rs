@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -102,8 +101,7 @@ impl Shop {
             "destination": {"server": IN_CLUSTER, "namespace": "shop"}});
         let object = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
             "metadata": metadata, "spec": spec, "status": status});
-        let applications: Api<DynamicObject> =
-            Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource("Application"));
+        let applications = self.cluster.api("Application");
         let _ = applications.delete("a", &Default::default()).await;
         self.cluster.create("Application", object).await;
         let entry = |name: &str, phase: &str, step: &str| {
@@ -115,12 +113,7 @@ impl Shop {
             "health": {"status": "Progressing"},
             "applicationStatus": [entry("a", "Progressing", "1"), entry("b", "Waiting", "2")],
         }});
-        let sets: Api<DynamicObject> = Api::namespaced_with(
-            self.cluster.client.clone(),
-            "argocd",
-            &resource("ApplicationSet"),
-        );
-        sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        self.cluster.patch_status("ApplicationSet", "set", &status).await;
     }
 
     /// Runs `explain` until it prints this: the simulation takes a moment.

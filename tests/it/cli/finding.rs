@@ -2,10 +2,7 @@
 
 use std::process::Command;
 
-use kube::Api;
-use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -204,8 +201,7 @@ async fn for_an_application_its_set_is_named() {
             },
         })
     };
-    let sets: Api<DynamicObject> =
-        Api::namespaced_with(world.cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let sets = world.cluster.api("ApplicationSet");
     let uid = sets.get("set").await.unwrap().metadata.uid;
     let mut owned = application("dev-eu");
     owned["metadata"]["ownerReferences"] = json!([{

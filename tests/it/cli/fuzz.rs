@@ -17,7 +17,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::SplitMix64;
 use wavegate_api::crds;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -290,8 +289,7 @@ async fn the_controller_survives_mutated_objects() {
         let Some(kind) = kind else { continue };
         object["metadata"]["name"] = format!("case-{}", index % 50).into();
         object["metadata"]["namespace"] = "argocd".into();
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind));
+        let api = cluster.api(kind);
         let Ok(object) = serde_json::from_value::<DynamicObject>(object) else { continue };
         let name = format!("case-{}", index % 50);
         // What the API server refuses does not reach the controller.
@@ -303,8 +301,7 @@ async fn the_controller_survives_mutated_objects() {
     // A set that comes after all of them is reconciled.
     let last: Value = serde_json::from_str(&set(&["last"], json!([{}]))).unwrap();
     cluster.create("ApplicationSet", last).await;
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let api = cluster.api("Application");
     let until = std::time::Instant::now() + WAIT;
     while api.get_opt("last").await.unwrap().is_none() {
         assert!(running.child.try_wait().unwrap().is_none(), "it ended: {}", running.log());
@@ -348,8 +345,7 @@ async fn sets_that_expand_stay_within_the_memory_of_one_of_them() {
         });
         cluster.create("ApplicationSet", set).await;
     }
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let api = cluster.api("ApplicationSet");
     let until = std::time::Instant::now() + 4 * WAIT;
     for index in 0..6 {
         loop {

@@ -1,9 +1,8 @@
 //! `plan --live` shows the writes of the controller, with its policy, its projects and
 //! clusters, and its invalid rules.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 
 use super::embedded::Cluster;
 use super::*;
@@ -11,19 +10,8 @@ use super::*;
 /// A cluster with a set `set`, two of its Applications that differ from the generated
 /// ones, and one that is no longer generated.
 async fn cluster() -> Cluster {
-    let cluster = Cluster::start().await;
-    cluster.knows("default", "https://1").await;
-    let mut object: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
-    object["metadata"]["namespace"] = "argocd".into();
-    let created = cluster.create("ApplicationSet", object).await;
-    let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true});
-    for name in ["a", "b", "z"] {
-        let metadata = json!({"name": name, "labels": {"app": name}, "ownerReferences": [owner], "finalizers": ["resources-finalizer.argocd.argoproj.io"]});
-        let spec = json!({"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": "https://old"}});
-        let application = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": spec});
-        cluster.create("Application", application).await;
-    }
-    cluster
+    let finalizers = ["resources-finalizer.argocd.argoproj.io"];
+    Cluster::with_set(&["a", "b"], &["a", "b", "z"], "https://old", &finalizers).await
 }
 
 /// Name, change and message of each Application.
@@ -67,9 +55,7 @@ async fn an_update_shows_fields_and_policies() {
         "metadata": {"name": "argocd-cmd-params-cm"},
         "data": {"applicationsetcontroller.policy": "create-update"},
     });
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
-    let keys = serde_json::from_value(keys).unwrap();
-    maps.create(&PostParams::default(), &keys).await.unwrap();
+    cluster.create_map(keys).await;
     let rows = changes(&cluster, None, &[]).await.1;
     assert_eq!(names_and_changes(&rows[..2]), [("a", "update"), ("b", "update")]);
     assert!(rows.iter().all(|[_, change, _]| change != "delete"), "{rows:?}");
@@ -201,11 +187,7 @@ async fn sources_of_a_hydrator_are_shown_and_compared_se_029() {
         let mut own = hydrator(&live);
         own["drySource"]["path"] = name.into();
         let patch = json!({"spec": {"sourceHydrator": own, "source": {"repoURL": "https://r"}}});
-        let applications: Api<kube::core::DynamicObject> = Api::namespaced_with(
-            cluster.client.clone(),
-            "argocd",
-            &wavegate_cluster::watch::object::resource("Application"),
-        );
+        let applications = cluster.api("Application");
         let params = kube::api::PatchParams::default();
         applications.patch(name, &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
     }
@@ -225,11 +207,7 @@ async fn guards_that_hold_everything_are_reported_with_the_plan_se_072() {
     let mut patch = list(json!({"group": "", "kind": "Secret"}));
     patch["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
         applied.into();
-    let projects: Api<kube::core::DynamicObject> = Api::namespaced_with(
-        cluster.client.clone(),
-        "argocd",
-        &wavegate_cluster::watch::object::resource("AppProject"),
-    );
+    let projects = cluster.api("AppProject");
     let params = kube::api::PatchParams::default();
     projects.patch("default", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
     let words = "spec.namespaceResourceBlacklist[0].name of AppProject default";
@@ -292,7 +270,7 @@ async fn a_plan_without_its_policies_says_so_and_has_no_hash() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_that_are_held_are_not_shown_as_deletions() {
     let cluster = cluster().await;
-    let sets = api(&cluster, "applicationsets");
+    let sets = cluster.api("ApplicationSet");
     let generators = json!([{"clusters": {"selector": {"matchLabels": {"env": "gone"}}}}]);
     let patch = json!({"spec": {"generators": generators}});
     sets.patch("set", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -308,9 +286,7 @@ async fn deletions_that_are_held_are_not_shown_as_deletions() {
         "metadata": {"name": "argocd-cmd-params-cm"},
         "data": {"applicationsetcontroller.hold.deletions": "false"},
     });
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
-    let keys = serde_json::from_value(keys).unwrap();
-    maps.create(&PostParams::default(), &keys).await.unwrap();
+    cluster.create_map(keys).await;
     let rows = changes(&cluster, None, &[]).await.1;
     let want = [("a", "delete"), ("b", "delete"), ("z", "delete")];
     assert_eq!(names_and_changes(&rows), want, "{rows:?}");
@@ -349,15 +325,4 @@ async fn deletions_beyond_the_limit_of_a_policy_are_not_shown_as_deletions() {
     }
     let diff = cluster.run(&["diff", "-f", &path]).await;
     assert!(!diff.out.contains(": would be deleted"), "{}{}", diff.out, diff.err);
-}
-
-fn api(cluster: &Cluster, plural: &str) -> Api<kube::api::DynamicObject> {
-    let resource = kube::api::ApiResource {
-        group: "argoproj.io".to_owned(),
-        version: "v1alpha1".to_owned(),
-        api_version: "argoproj.io/v1alpha1".to_owned(),
-        kind: String::new(),
-        plural: plural.to_owned(),
-    };
-    Api::namespaced_with(cluster.client.clone(), "argocd", &resource)
 }

@@ -8,9 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate_cluster::watch::object::resource;
 use wavegate_controller::leader::LEASE;
 
 use super::arguments::Running;
@@ -155,8 +153,7 @@ async fn a_replica_that_takes_over_acts_first_with_the_settings_of_now() {
     let log = running.until_logged("end of reconcile").await;
     let read = log.find("the settings have changed").expect(&log);
     assert!(read < log.find("end of reconcile").unwrap(), "{log}");
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     let until = std::time::Instant::now() + WAIT;
     while applications.get_opt("b").await.unwrap().is_none() {
         assert!(std::time::Instant::now() < until, "it does not act: {}", running.log());

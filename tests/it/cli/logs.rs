@@ -3,8 +3,6 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -56,8 +54,7 @@ async fn a_rollout_is_logged_with_the_fields_of_as_613_to_615() {
     running.until_logged("triggering sync").await;
 
     // A changed spec with a credential: the patch is logged without it.
-    let sets: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let sets = cluster.api("ApplicationSet");
     let source = json!({"repoURL": "https://robot:s3cr3t-w0rd@r"});
     let patch = Patch::Merge(json!({"spec": {"template": {"spec": {"source": source}}}}));
     sets.patch("set", &PatchParams::default(), &patch).await.unwrap();

@@ -64,8 +64,7 @@ async fn until(addr: &str, running: &Running, wanted: &[(&str, Option<f64>)]) ->
 }
 
 pub(super) async fn compare(cluster: &Cluster, name: &str, sync: &str, health: &str) {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let api = cluster.api("Application");
     let until = Instant::now() + WAIT;
     let live = loop {
         if let Some(live) = api.get_opt(name).await.unwrap() {
@@ -223,8 +222,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
     }
 
     // AS-601, W34: the series of a deleted set vanish, also those of histograms.
-    let sets: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let sets = cluster.api("ApplicationSet");
     sets.delete("set", &DeleteParams::default()).await.unwrap();
     let step_sum = format!(r#"argocd_appset_rollout_step_duration_seconds_sum{{{of},step="1"}}"#);
     let sum = format!("argocd_appset_reconcile_sum{{{of}}}");

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::api::PostParams;
 use kube_sim::Server;
 use tokio_util::sync::CancellationToken;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -52,8 +50,7 @@ async fn after_a_push_a_watch_is_about_the_new_commit() {
     let first = cluster.run(&["status", "set", "--watch", "--timeout", "150s"]).await;
     assert_eq!(first.code, 0, "{}{}", first.out, first.err);
 
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     for (command, color) in [("status", "green"), ("explain", "blue")] {
         let pushed = repository.commit(color, &[config_map(color)]);
         let mut watched = cluster.run(&[command, "set", "--watch", "--timeout", "150s"]).await;
@@ -96,11 +93,9 @@ async fn a_watch_falls_back_to_the_namespace_of_the_control_plane() {
     let mut object: Value = serde_json::from_str(&set(&["a"], json!([]))).unwrap();
     object["metadata"]["namespace"] = "argocd".into();
     cluster.create("ApplicationSet", object).await;
-    let sets: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
     let error = json!({"status": {"conditions": [{"type": "ErrorOccurred", "status": "True",
         "reason": "RenderTemplateParamsError", "message": "there is no function shop"}]}});
-    sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&error)).await.unwrap();
+    cluster.patch_status("ApplicationSet", "set", &error).await;
     let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     let files = folder(&[("config", &config.replace("namespace: argocd", "namespace: default"))]);
     for arguments in [

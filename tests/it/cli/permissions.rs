@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -71,9 +70,7 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     let running = Running::start(&cluster, &args, &environment);
     let steps = json!([selects(&["a"], Value::Null), selects(&["b"], Value::Null)]);
     cluster.create("ApplicationSet", refreshed_fleet(steps)).await;
-    let api = |kind: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
-    };
+    let api = |kind: &str| -> Api<DynamicObject> { cluster.api(kind) };
     let until = Instant::now() + 2 * WAIT;
     let wait = async |what: &str, kind: &str, name: &str| {
         while api(kind).get_opt(name).await.unwrap().is_none() {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 
 use super::arguments::Running;
 use super::embedded::Cluster;
 use super::providers::{of_github, reference, rendered, serve, shows, token};
 use super::providers_live::{
-    FLAGS, api, github as github_pulls, names, reconciles, refresh, start, until_condition,
-    until_names,
+    FLAGS, github as github_pulls, names, reconciles, refresh, start, until_condition, until_names,
 };
 use super::*;
 use crate::support::service::{Asked, Says, Service, code, json as document};
@@ -252,7 +251,7 @@ fn pull(number: u64) -> Value {
 
 /// Whether the condition is there.
 async fn has(cluster: &Cluster, kind: &str) -> bool {
-    let set = api(cluster, "ApplicationSet").get("set").await.unwrap();
+    let set = cluster.api("ApplicationSet").get("set").await.unwrap();
     let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.iter().any(|one| one["type"] == kind && one["status"] == "True")
 }
@@ -314,12 +313,10 @@ async fn the_empty_list_of_a_plugin_waits_for_an_approval_as_098() {
     });
     let plugin = json!({"plugin": {"configMapRef": {"name": "plugin"}, "requeueAfterSeconds": 1}});
     let cluster = start(&server, plugin).await;
-    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
-        kube::Api::namespaced(cluster.client.clone(), "argocd");
     let map = json!({
         "metadata": {"name": "plugin"}, "data": {"baseUrl": server.url(), "token": "$token:token"},
     });
-    maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+    cluster.create_map(map).await;
     let running = Running::start(&cluster, &FLAGS, &[]);
     until_names(&cluster, &running, &["pr-1"]).await;
     is_empty.store(1, Ordering::SeqCst);
@@ -329,7 +326,7 @@ async fn the_empty_list_of_a_plugin_waits_for_an_approval_as_098() {
     let (_, command) = held.rsplit_once(" --overwrite ").unwrap();
     let (annotation, hash) = command.split_once('=').unwrap();
     let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: hash}}}));
-    api(&cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
+    cluster.api("ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
     until_names(&cluster, &running, &[]).await;
 }
 

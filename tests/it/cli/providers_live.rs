@@ -9,7 +9,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{ApiResource, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -20,12 +19,8 @@ use crate::support::service::{Asked, Says, Service, code, json as document};
 pub(super) const FLAGS: [&str; 4] =
     ["--metrics-addr=", "--probe-addr=", "--webhook-addr=", "--sync-engine=external"];
 
-pub(super) fn api(cluster: &Cluster, kind: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
-}
-
 pub(super) async fn names(cluster: &Cluster) -> Vec<String> {
-    let listed = api(cluster, "Application").list(&ListParams::default()).await.unwrap();
+    let listed = cluster.api("Application").list(&ListParams::default()).await.unwrap();
     listed.items.into_iter().filter_map(|one| one.metadata.name).collect()
 }
 
@@ -46,7 +41,7 @@ pub(super) async fn until_condition(
 ) -> String {
     let until = Instant::now() + WAIT;
     loop {
-        let set = api(cluster, "ApplicationSet").get("set").await.unwrap();
+        let set = cluster.api("ApplicationSet").get("set").await.unwrap();
         let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.iter().find(|one| one["type"] == kind && one["status"] == "True");
         let message = found.and_then(|one| one["message"].as_str()).unwrap_or_default();
@@ -61,7 +56,7 @@ pub(super) async fn until_condition(
 pub(super) async fn refresh(cluster: &Cluster) {
     let annotations = json!({"argocd.argoproj.io/application-set-refresh": "true"});
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    api(cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
+    cluster.api("ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// How many reconciles have ended. Those without a change are logged for debugging only.
@@ -230,13 +225,10 @@ async fn plugins_and_decisions_are_read_by_the_controller_as_098() {
     let generator =
         json!({"plugin": {"configMapRef": {"name": "plugin"}, "requeueAfterSeconds": 0}});
     let cluster = start(&server, generator).await;
-    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
-        Api::namespaced(cluster.client.clone(), "argocd");
-    let map = |name: &str, data: Value| {
-        serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
+    let create_map = async |name: &str, data: Value| {
+        cluster.create_map(json!({"metadata": {"name": name}, "data": data})).await;
     };
-    let plugin = map("plugin", json!({"baseUrl": server.url(), "token": "$token:token"}));
-    maps.create(&PostParams::default(), &plugin).await.unwrap();
+    create_map("plugin", json!({"baseUrl": server.url(), "token": "$token:token"})).await;
     let webhooks = unused_address();
     let flag = format!("--webhook-addr={webhooks}");
     let flags: Vec<&str> =
@@ -271,11 +263,11 @@ async fn plugins_and_decisions_are_read_by_the_controller_as_098() {
     }));
     definitions.create(&PostParams::default(), &definition.unwrap()).await.unwrap();
     let kind = json!({"apiVersion": "cluster.example.com/v1", "kind": "placementdecisions", "statusListKey": "decisions", "matchKey": "clusterName"});
-    maps.create(&PostParams::default(), &map("kind", kind)).await.unwrap();
+    create_map("kind", kind).await;
     let selector = json!({"matchLabels": {"for": "set"}});
     let decisions = json!([{"clusterDecisionResource": {"configMapRef": "kind", "labelSelector": selector, "requeueAfterSeconds": 1}}]);
     let patch = Patch::Merge(json!({"spec": {"generators": decisions}}));
-    api(&cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
+    cluster.api("ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
     until_condition(
         &cluster,
         &running,

@@ -5,8 +5,6 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -266,8 +264,7 @@ async fn a_private_authority_is_trusted_by_the_settings_as_501() {
         let flags: Vec<&str> = FLAGS.into_iter().chain([flag.as_str()]).collect();
         let running = Running::start(&cluster, &flags, &[]);
         until_names(&cluster, &running, &["pr-1"]).await;
-        let applications: Api<DynamicObject> =
-            Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+        let applications = cluster.api("Application");
         let listed = applications.list(&ListParams::default()).await.unwrap();
         assert_eq!(listed.items.len(), 1, "{name}");
     }

@@ -9,7 +9,6 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::proxy::Proxy;
@@ -41,7 +40,7 @@ impl World {
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource(kind))
+        self.cluster.api(kind)
     }
 
     /// Creates a set whose rollout is at 12 of 30; returns its owner reference.

@@ -312,15 +312,12 @@ async fn the_tree_assesses_by_scripts() {
     let cluster = Cluster::start().await;
     workloads(&cluster, 1).await;
     cluster.create("Application", application(&here())).await;
-    let maps: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &kind_of("", "ConfigMap"));
     let script = "return {status = 'Suspended', message = 'by script ' .. obj.metadata.name}";
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"},
         "data": {"resource.customizations.health.Pod": script},
     });
-    let map: DynamicObject = serde_json::from_value(map).unwrap();
-    maps.create(&PostParams::default(), &map).await.unwrap();
+    cluster.create_map(map).await;
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!((tree.code, tree.err.as_str()), (0, ""));
     let pods = tree.out.lines().filter(|line| line.contains("Pod/"));

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::PostParams;
 
@@ -103,9 +103,7 @@ async fn git_servers_are_trusted_as_by_the_control_plane() {
     assert_eq!(offline.code, 0, "{}", offline.err);
     assert!(offline.out.contains("name: one"), "{}", offline.out);
 
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
-    let hosts = serde_json::from_value(hosts).unwrap();
-    maps.create(&PostParams::default(), &hosts).await.unwrap();
+    cluster.create_map(hosts).await;
     for (command, code, found) in
         [(commands[0], 0, "name: one"), (commands[1], 0, "one"), (commands[2], 1, "ConfigMap")]
     {

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
-use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -37,8 +35,7 @@ async fn cluster() -> Cluster {
 }
 
 async fn until(cluster: &Cluster, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let api = cluster.api("ApplicationSet");
     let until = Instant::now() + WAIT;
     loop {
         let set = serde_json::to_value(api.get("set").await.unwrap()).unwrap();
@@ -139,8 +136,7 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
     let _running = Running::start(&cluster, &ARGS, &[]);
     until(&cluster, "the foreign Application is reported", |set| waits(set, "b", "Refused")).await;
     // What is refused later is a change of it.
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     let until_created = Instant::now() + WAIT;
     while applications.get_opt("a").await.unwrap().is_none() {
         assert!(Instant::now() < until_created, "a is not created");
@@ -157,8 +153,7 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
             && request.client.starts_with("wavegate")
     };
     cluster.server.inject(Fault::new(Effect::Status(403), patched).times(1_000_000));
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let api = cluster.api("ApplicationSet");
     let change = json!({"spec": {"template": {"spec": {"source": {"repoURL": "https://other"}}}}});
     let params = kube::api::PatchParams::default();
     api.patch("set", &params, &kube::api::Patch::Merge(&change)).await.unwrap();
@@ -168,8 +163,7 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_project_that_does_not_exist_is_named() {
     let cluster = cluster().await;
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let api = cluster.api("ApplicationSet");
     let change = json!({"spec": {"template": {"spec": {"project": "nope"}}}});
     let params = kube::api::PatchParams::default();
     api.patch("set", &params, &kube::api::Patch::Merge(&change)).await.unwrap();

@@ -6,7 +6,6 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::proxy::Proxy;
@@ -56,7 +55,7 @@ impl Watched {
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource(kind))
+        self.cluster.api(kind)
     }
 
     async fn becomes(&self, name: &str, status: Value) {

@@ -9,7 +9,6 @@ use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -70,7 +69,7 @@ fn github(name: &str) -> String {
 }
 
 fn sets(cluster: &Cluster) -> Api<DynamicObject> {
-    Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"))
+    cluster.api("ApplicationSet")
 }
 
 async fn is_refreshed(cluster: &Cluster, name: &str) -> bool {
@@ -150,8 +149,7 @@ async fn a_push_generates_applications_before_the_interval_ends_as_421() {
     cluster.create("ApplicationSet", fleet).await;
     let args = ["--allow-local-sources", "--sync-engine=external"];
     let (running, addr) = start(&cluster, &args).await;
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     let until = Instant::now() + WAIT;
     let wait = async |name: &str| {
         while applications.get_opt(name).await.unwrap().is_none() {
@@ -176,8 +174,7 @@ async fn a_push_refreshes_the_applications_that_deploy_it_as_se_422() {
     let cluster = Cluster::start().await;
     held_by_another(&cluster).await;
     let url = "git@git.invalid:team/repo.git";
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let applications = cluster.api("Application");
     for (name, url, revision, paths) in [
         ("head", url, "HEAD", ""),
         ("branch", url, "dev", ""),
