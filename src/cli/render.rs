@@ -14,7 +14,7 @@ use crate::cli::files::{generate, input};
 use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;
-use wavegate_rollout::application_set::validate;
+use wavegate_rollout::application_set::generate::validate;
 use wavegate_rollout::desired::name_of;
 
 /// Print the Applications that an ApplicationSet generates, by name

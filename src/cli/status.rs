@@ -20,7 +20,7 @@ use wavegate_api::Raw;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::name_of;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Member, Report, State};
@@ -120,7 +120,7 @@ impl SetSummary {
         run: Option<&Run>,
     ) -> Self {
         let run = run.and_then(RunSummary::of);
-        let report = shown::read(set, applications);
+        let report = report_input::read(set, applications);
         let (complete, total) = report.progress();
         let held = match report.set.status.holds_deletions {
             true => "; deletions are held until a person approves them, see explain",

@@ -44,7 +44,7 @@ use crate::settings::{
 use wavegate_engine::health::scripts::Scripts;
 use wavegate_net::telemetry;
 use wavegate_rollout::application_set;
-use wavegate_rollout::application_set::policy::Policy;
+use wavegate_rollout::application_set::generate::policy::Policy;
 use wavegate_rollout::desired::generators::path_pattern::Globbing;
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Rules;

@@ -15,8 +15,8 @@ use wavegate_cluster::watch::failure::reason;
 use wavegate_cluster::watch::object::{Object, api, resource};
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
-use wavegate_rollout::application_set::failed;
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::status::error_status;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 
 /// Interval at which sets that were created meanwhile get the report.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ pub async fn report(client: &Client, audience: &Audience, error: &str, clock: &C
         for object in list.items.iter().filter(|object| audience.has(object.namespace())) {
             let set = StoredApplicationSet::read(&object.parse());
             let redact = |text: &str| redact::redact_text(text).into_owned();
-            let status = failed::unread(&set, error, redact, clock.now());
+            let status = error_status::unread(&set, error, redact, clock.now());
             // A conflict is repeated with the next report.
             if let Err(error) = status_writer::write_set_status(client, &set, &status).await {
                 tracing::debug!(

@@ -25,7 +25,7 @@ use wavegate_cluster::watch::object::{api, resource};
 use wavegate_engine::diff::DEFAULT_MANAGER;
 use wavegate_engine::promotion::USERNAME;
 use wavegate_engine::sync::Class;
-use wavegate_rollout::application_set::owner::{Identity, owner_reference};
+use wavegate_rollout::application_set::plan::owner::{Identity, owner_reference};
 use wavegate_source::InMemory;
 
 impl Environment<'_> {

@@ -23,7 +23,7 @@ use wavegate_controller::settings::{
 };
 use wavegate_net::clock::Clock;
 use wavegate_providers::{Objects, Providers};
-use wavegate_rollout::application_set::validate::{self, KnownTargets};
+use wavegate_rollout::application_set::generate::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::generators::path_pattern::Globbing;
 use wavegate_rollout::desired::inputs::Inputs;

@@ -26,7 +26,7 @@ use crate::cli::runs::ReportedSet;
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Condition, Member, Report, State};
@@ -169,7 +169,7 @@ pub(super) fn explain_as(
     now: Timestamp,
     all: bool,
 ) -> Explanation {
-    let report = shown::read(set, applications);
+    let report = report_input::read(set, applications);
     let waits = report.waits(all);
     let summary = summary_of(&report, &waits);
     let of = |wait| wait_of(set, &report, run, wait, applications, now);

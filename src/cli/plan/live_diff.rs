@@ -15,12 +15,15 @@ use wavegate_api::{Cluster, Raw};
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::decision::Snapshot;
-use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::observe::Existing;
-use wavegate_rollout::application_set::others::{self, Other};
+use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::plan::observe::Existing;
+use wavegate_rollout::application_set::plan::ownership_transfer::{self, Other};
+use wavegate_rollout::application_set::plan::patch;
+use wavegate_rollout::application_set::plan::windows;
 use wavegate_rollout::application_set::reconcile::{self, SpecWrites};
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
-use wavegate_rollout::application_set::{Gate, Owner, WritePlan, patch, shown, windows};
+use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::{Gate, Owner, WritePlan};
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::Member;
@@ -268,7 +271,7 @@ fn owners(
     generated: &Generated,
     others: &[Other],
 ) -> BTreeSet<String> {
-    for (name, taker) in others::given(observed, generated, others) {
+    for (name, taker) in ownership_transfer::given(observed, generated, others) {
         let message = format!(
             "ApplicationSet {taker} generates it and becomes its owner; its resources are not touched"
         );
@@ -308,7 +311,7 @@ fn describe(
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
 ) -> Vec<LiveChange> {
-    let report = shown::read(set, existing);
+    let report = report_input::read(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
             let text = |pointer: &str| {

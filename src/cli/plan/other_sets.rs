@@ -11,8 +11,8 @@ use crate::cli::files::facts::GeneratorFacts;
 use crate::cli::files::generate::{self, generated};
 use crate::cli::files::input::FileObject;
 use wavegate_api::Raw;
-use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::others::Other;
+use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::plan::ownership_transfer::Other;
 use wavegate_rollout::desired::name_of;
 
 /// The sets of a cluster, as they will be when those given are applied.

@@ -17,7 +17,7 @@ use wavegate_api::Raw;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::steering::{POLICY, policy_spec};
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::generated::{digest, labels, labels_of};
+use wavegate_rollout::application_set::generate::generated::{digest, labels, labels_of};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
 use wavegate_rollout::rollout::steps::memberships;

@@ -14,7 +14,7 @@ use super::transition::Transition;
 use wavegate_api::ObjectKey;
 use wavegate_cluster::watch::control_plane::owner;
 use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::inputs::Inputs;
 use wavegate_rollout::rollout::report::Outcome;
 use wavegate_rollout::steering::Run;
@@ -61,7 +61,7 @@ impl Fleet {
         let set = self.sets.entry(object.key()).or_default();
         let raw = object.parse();
         set.is_in_cluster = matches!(self.source, FleetSource::Cluster(_));
-        let mut read = shown::set(&raw);
+        let mut read = report_input::set(&raw);
         // The status changes much more often than the spec.
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64);
         let version = (object.uid().to_owned(), generation);
@@ -90,7 +90,7 @@ impl Fleet {
         let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
             return Vec::new();
         };
-        let (name, live) = (object.name(), shown::application(&object.parse()));
+        let (name, live) = (object.name(), report_input::application(&object.parse()));
         // Only the demo counts them: a cluster may be watched for days.
         if !live.doing.started_at.is_empty() && matches!(self.source, FleetSource::Generated(_)) {
             let key = (name.to_owned(), live.doing.started_at.clone());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use wavegate_api::Raw;
 use wavegate_net::entropy::template_environment;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -23,7 +23,7 @@ pub(in crate::cli) fn generated(
     inputs: &Inputs,
     now: Timestamp,
 ) -> Result<BTreeMap<String, Option<usize>>, desired::Error> {
-    Ok(shown::steps(set, &desired::generate(set, inputs, &mut template_environment(now))?))
+    Ok(report_input::steps(set, &desired::generate(set, inputs, &mut template_environment(now))?))
 }
 
 /// The same of a set of a cluster, as far as it is known: when lists are its only generators.

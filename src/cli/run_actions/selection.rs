@@ -11,7 +11,8 @@ use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_rollout::application_set::{is_owned, set_of, shown};
+use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::application_set::{is_owned, set_of};
 use wavegate_rollout::steering::current;
 
 /// One ApplicationSet, or several.
@@ -113,7 +114,8 @@ pub(super) async fn member(
 /// Whether an Application is complete in the rollout of its set.
 pub(super) fn is_complete(set: &Value, application: &Arc<Value>) -> bool {
     let name = application.name().to_owned();
-    let report = shown::read(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
+    let report =
+        report_input::read(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
     report.members.get(&name).is_some_and(|member| report.is_done(member))
 }
 

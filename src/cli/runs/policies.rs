@@ -13,7 +13,7 @@ use crate::cli::rollout_view::run::paused_by_annotation;
 use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout::report::Set;
 use wavegate_rollout::steering::{selects, unpause};
 
@@ -115,7 +115,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
 
 /// The sets that are paused by their annotation, a line each, in the order of namespace and name.
 fn paused(sets: &[Arc<Value>]) -> Vec<String> {
-    let mut sets: Vec<_> = sets.iter().map(|set| shown::set(set)).collect();
+    let mut sets: Vec<_> = sets.iter().map(|set| report_input::set(set)).collect();
     sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let line = |set: &Set| {
         let paused = paused_by_annotation(set)?;

@@ -8,7 +8,7 @@ use crate::cli::files::generate;
 use wavegate_api::live::LiveSpec;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::steps::{ProblemKind, misspelt};
 
@@ -31,7 +31,7 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
     if strategy.is_empty_rolling_sync() {
         return Err(Error::check(WRONG, place(), NO_STEPS));
     }
-    let steps = shown::steps(set, generation);
+    let steps = report_input::steps(set, generation);
     let has_step =
         |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
     let without = generation.applications.iter().filter(|application| !has_step(application));

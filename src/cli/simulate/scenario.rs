@@ -28,7 +28,7 @@ use wavegate_api::{AppProject, ApplicationSet, Raw};
 use wavegate_application::access::project_of;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
@@ -130,7 +130,7 @@ async fn of_cluster(args: &SimulateArgs) -> Result<SimulationCase, Error> {
         }
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
-        let steps = shown::steps(&set.value, &generation);
+        let steps = report_input::steps(&set.value, &generation);
         let members = steps.keys().filter_map(|name| live.get(name)).map(|live| &**live);
         let created = Created::read(cluster.client(), members).await;
         known.extend(history::behaviors(&set.value, &steps, &live, &runs, &created));
@@ -158,7 +158,7 @@ impl SimulationCase {
         };
         let mut applications = BTreeMap::new();
         for (set, generation) in sets {
-            for (name, step) in shown::steps(set, generation) {
+            for (name, step) in report_input::steps(set, generation) {
                 let former = applications.insert(name.clone(), (name_of(set).to_owned(), step));
                 if let Some((other, _)) = &former
                     && other == name_of(set)

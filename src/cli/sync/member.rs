@@ -8,7 +8,8 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::note;
 use crate::cli::files::generate::strategy_of;
 use wavegate_api::Raw;
-use wavegate_rollout::application_set::{set_of, shown};
+use wavegate_rollout::application_set::set_of;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Report, State};
@@ -50,7 +51,7 @@ async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Optio
         return None;
     }
     let applications = cluster.applications_by_name(namespace).await.ok()?;
-    Some(shown::read(&set, &applications))
+    Some(report_input::read(&set, &applications))
 }
 
 /// What a sync of a member means.
@@ -113,7 +114,7 @@ mod tests {
                 "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
             });
             let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
-            text(&shown::read(&set, &applications), "x", partial)
+            text(&report_input::read(&set, &applications), "x", partial)
         };
         let note = |max, entries, open| note_of(max, entries, open, false);
         let waiting =

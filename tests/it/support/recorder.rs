@@ -14,7 +14,7 @@ use kube::core::WatchEvent;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wavegate_rollout::application_set::rollout_storage::with_rollout;
+use wavegate_rollout::application_set::rollout_io::rollout_storage::with_rollout;
 
 /// A kind that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,9 +19,9 @@ use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::events::Events;
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_providers::Providers;
-use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::others::Other;
-use wavegate_rollout::application_set::stored;
+use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::plan::ownership_transfer::Other;
+use wavegate_rollout::application_set::status::stored;
 use wavegate_source::Repositories;
 
 /// The component in Events and in requested operations.

@@ -10,9 +10,10 @@ use wavegate_api::Operation;
 use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use wavegate_api::application_set::ApplicationSetCondition;
 use wavegate_engine::wait::WaitFor;
+use wavegate_rollout::application_set::WritePlan;
 use wavegate_rollout::application_set::decision::{Decision, Next};
-use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
-use wavegate_rollout::application_set::{WritePlan, patch};
+use wavegate_rollout::application_set::plan::patch;
+use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 
 /// Minimum delay until a dry run is repeated: a deadline that has passed is not updated,
 /// since nothing is written.

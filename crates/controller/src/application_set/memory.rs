@@ -17,16 +17,16 @@ use crate::credentials::RepositorySecrets;
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::application_set::Settings;
-use wavegate_rollout::application_set::asked::Asked;
 use wavegate_rollout::application_set::decision::{Decision, Snapshot};
 use wavegate_rollout::application_set::deletion::{Leaving, Presence};
-use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::observe::Existing;
-use wavegate_rollout::application_set::others::{Other, Releases};
+use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::generate::refresh_requests::Asked;
+use wavegate_rollout::application_set::plan::observe::Existing;
+use wavegate_rollout::application_set::plan::ownership_transfer::{Other, Releases};
+use wavegate_rollout::application_set::plan::windows::Facts;
 use wavegate_rollout::application_set::reconcile::AFTER_BAD_INPUT;
-use wavegate_rollout::application_set::report::Reported;
-use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
-use wavegate_rollout::application_set::windows::Facts;
+use wavegate_rollout::application_set::status::report::Reported;
+use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::desired::inputs::Projects;
 
 /// Minimum interval between two reads that a user asks for, after an error.

@@ -12,7 +12,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::{POLICY, RolloutRunStatus};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::watch::object::resource;
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::notify;
 
 /// How often the status of a policy is tried to be written, and the pause between.

@@ -15,11 +15,11 @@ use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::object::Object;
 use wavegate_net::entropy::template_environment;
 use wavegate_rollout::application_set::deletion::Leaving;
-use wavegate_rollout::application_set::generated::{Collector, Generated};
-use wavegate_rollout::application_set::observe::Existing;
-use wavegate_rollout::application_set::others::{self, Moves};
+use wavegate_rollout::application_set::generate::generated::{Collector, Generated};
+use wavegate_rollout::application_set::plan::observe::Existing;
+use wavegate_rollout::application_set::plan::ownership_transfer::{self, Moves};
 use wavegate_rollout::application_set::reconcile::AFTER_BAD_INPUT;
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::desired;
 use wavegate_rollout::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
 use wavegate_rollout::desired::queries::Query;
@@ -137,7 +137,7 @@ impl SetMemory {
             None => Moves::of(&self.existing, &generated.applications),
         };
         if generated.error.is_none() {
-            let left = others::left(&self.existing, &generated.applications);
+            let left = ownership_transfer::left(&self.existing, &generated.applications);
             self.releases.update(generated.generation, left, now);
         }
         let (key, waits) = (object.key(), moves.any());

@@ -29,12 +29,12 @@ use wavegate_cluster::watch::object::Object;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, Next};
 use wavegate_rollout::application_set::deletion::{Presence, Stuck};
-use wavegate_rollout::application_set::events::{self, Event};
-use wavegate_rollout::application_set::failed;
-use wavegate_rollout::application_set::outcome::WriteOutcome;
+use wavegate_rollout::application_set::plan::outcome::WriteOutcome;
 use wavegate_rollout::application_set::reconcile;
-use wavegate_rollout::application_set::report::{self, Carried, Recorded};
-use wavegate_rollout::application_set::stored::{Status, StoredApplicationSet};
+use wavegate_rollout::application_set::status::error_status;
+use wavegate_rollout::application_set::status::events::{self, Event};
+use wavegate_rollout::application_set::status::report::{self, Carried, Recorded};
+use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::desired::inputs::MAX_READS;
 use wavegate_rollout::rollout::wait::Wait;
 
@@ -329,7 +329,7 @@ async fn write_status(
     if cause.code.is_some()
         && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
     {
-        let (status, event) = failed::refused(&snapshot, &cause);
+        let (status, event) = error_status::refused(&snapshot, &cause);
         match status_writer::write_set_status(&context.core.client, set, &status).await {
             Ok(Written::Changed(object, stored)) => {
                 publish(&object, context, event.as_slice());
@@ -475,7 +475,7 @@ async fn end_refresh(
     let known = memory.refresh_failure.get_or_insert_with(|| {
         format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
     });
-    let (status, event) = failed::refresh_failed(set, known, redact, now);
+    let (status, event) = error_status::refresh_failed(set, known, redact, now);
     write_status(set, Some(&status), context, memory, now).await?;
     if let Some(object) = context.core.control_plane.sets.get(&key_of(set)) {
         publish(&object, context, event.as_slice());
@@ -514,7 +514,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     let Some(object) = context.core.control_plane.sets.get(key) else { return };
     let set = StoredApplicationSet::read(&object.parse_status());
     let error = error.to_string();
-    let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
+    let (status, event) = error_status::failed(&set, &error, redact, context.core.clock.now());
     match status_writer::write_set_status(&context.core.client, &set, &status).await {
         Ok(Written::Changed(object, _)) => {
             publish(&object, context, event.as_slice());

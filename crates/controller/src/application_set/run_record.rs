@@ -10,7 +10,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
 use wavegate_cluster::watch::failure::reason;
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::{RunDecision, number_of};
 
 /// What the reconcile does after the run was recorded.

@@ -12,8 +12,8 @@ use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, understood_policy
 use wavegate_api::{Raw, ReadError, read};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::generated::Generated;
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::number_of;
 use wavegate_rollout::rollout::steer::rules::{Policy, Rules};
 use wavegate_rollout::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering, Unreadable};

@@ -16,7 +16,7 @@ use wavegate_application::project;
 use wavegate_cluster::watch::control_plane::{ControlPlane, clusters_of};
 use wavegate_cluster::watch::object::Object;
 use wavegate_engine::windows::Window;
-use wavegate_rollout::application_set::validate::KnownTargets;
+use wavegate_rollout::application_set::generate::validate::KnownTargets;
 use wavegate_rollout::desired::inputs::{ProjectReads, Projects};
 
 /// Projects and clusters.

@@ -16,7 +16,7 @@ use wavegate_api::tracking::TrackingMethod;
 use wavegate_api::yaml;
 use wavegate_application::global_projects::{GLOBAL_PROJECTS, GlobalProjects};
 use wavegate_engine::diff::SystemSettings;
-use wavegate_rollout::application_set::shape::problem_of_label_key;
+use wavegate_rollout::application_set::generate::shape::problem_of_label_key;
 use wavegate_source::{BuildOptions, Programs, VALUES_SCHEMES};
 
 /// The key of the label by which objects are known.

@@ -15,8 +15,8 @@ use super::labels::{by_step, label_names, of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
 use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::shown;
-use wavegate_rollout::application_set::stored::Status;
+use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::application_set::status::stored::Status;
 
 /// The fields of an ApplicationSet that metrics show.
 #[derive(Debug, Default, Deserialize)]
@@ -63,7 +63,7 @@ impl ShownStatus {
         let status = Status::read(&summary);
         let rollout = status.rollout.as_ref()?;
         let steps = u64::try_from(rollout.steps).ok()?;
-        let rollout = shown::rollout(&status, rollout);
+        let rollout = report_input::rollout(&status, rollout);
         let open = rollout.step.filter(|_| !rollout.is_complete);
         Some((open.map_or(0, |step| step as u64 + 1), steps))
     }

@@ -1,6 +1,6 @@
 //! One reconcile of a set (AS-148) as two pure functions: from the observed
 //! state to the decision ([`reconcile`]), and from its outcomes to what is
-//! reported ([`record`](super::report::record)).
+//! reported ([`record`](crate::application_set::status::report::record)).
 //!
 //! The caller applies a [`Decision`] in this order: the finalizers, the status,
 //! the writes, and the Events. After a crash in between, the next reconcile
@@ -11,24 +11,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::decision::{Decision, Next, Snapshot};
-use super::delete_set;
-use super::emptied::{self, HeldDeletions, HoldDecision, HoldReasons};
-use super::events::{self, Event};
-use super::excluded;
-use super::findings::{self, Failure, Findings, Rollout};
-use super::generated::Wanted;
-use super::last_good;
-use super::observe::Existing;
-use super::operation;
-use super::others;
-use super::outcome::Cause;
-use super::pace;
-use super::plan::{self, Operation, PlanInput, refusal};
-use super::status;
-use super::stored::StoredApplicationSet;
-use super::windows;
-use super::write_plan::{Gate, WritePlan};
+use crate::application_set::decision::{Decision, Next, Snapshot};
+use crate::application_set::deletion::delete_set;
+use crate::application_set::deletion::deletion_guard::{
+    self, HeldDeletions, HoldDecision, HoldReasons,
+};
+use crate::application_set::generate::generated::Wanted;
+use crate::application_set::plan::excluded;
+use crate::application_set::plan::observe::Existing;
+use crate::application_set::plan::operation;
+use crate::application_set::plan::outcome::Cause;
+use crate::application_set::plan::ownership_transfer;
+use crate::application_set::plan::windows;
+use crate::application_set::plan::write_plan::{Gate, WritePlan};
+use crate::application_set::plan::{self, Operation, PlanInput, refusal};
+use crate::application_set::rollout_io::last_good;
+use crate::application_set::status;
+use crate::application_set::status::events::{self, Event};
+use crate::application_set::status::findings::{self, Failure, Findings, Rollout};
+use crate::application_set::status::pace;
+use crate::application_set::status::stored::StoredApplicationSet;
 use crate::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::rollout::phase::{Entry, Phase};
 use crate::rollout::snapshot::{Excluded, Unwritten};
@@ -80,9 +82,10 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let planned = plan_writes(snapshot, &unwritable, plan.as_ref(), &listed, &refreshes);
     let mut writes = planned.behind(gate);
     let deletes = &writes.deletes;
-    let others_wait = others::wait(snapshot.others, snapshot.releases, deletes, now);
+    let others_wait = ownership_transfer::wait(snapshot.others, snapshot.releases, deletes, now);
     let held_since = set.status.since(condition::DELETIONS_HELD);
-    let failed = others::failed(snapshot.others, snapshot.releases, deletes, held_since, now);
+    let failed =
+        ownership_transfer::failed(snapshot.others, snapshot.releases, deletes, held_since, now);
     let emptied = hold(snapshot, &failed, others_wait.is_some(), &mut writes);
     let others_wait = others_wait.filter(|_| !writes.deletes.is_empty());
     if let Some(wait) = &others_wait {
@@ -226,13 +229,13 @@ fn hold(
     writes: &mut WritePlan,
 ) -> HoldDecision {
     let Snapshot { set, generated, settings, existing, .. } = *snapshot;
-    let has_left = others::left(existing, &generated.applications).next().is_some();
+    let has_left = ownership_transfer::left(existing, &generated.applications).next().is_some();
     let limits = snapshot.steering.map_or(&[][..], |steering| &steering.rules.deletions);
     let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
     let hidden = snapshot.steering.as_ref().map_or(&[][..], |steering| steering.hidden_policies());
-    let over = emptied::over(limits, writes.deletes.len(), owned)
-        .or_else(|| emptied::over_hidden(hidden, writes.deletes.len()));
-    emptied::hold(
+    let over = deletion_guard::over(limits, writes.deletes.len(), owned)
+        .or_else(|| deletion_guard::over_hidden(hidden, writes.deletes.len()));
+    deletion_guard::hold(
         set,
         generated,
         settings,
@@ -367,7 +370,8 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
 
 /// Why a generated Application could not be written, or must not be.
 fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<Unwritten> {
-    let is_taken = found.is_some_and(|found| others::takeover(snapshot.others, found).is_some());
+    let is_taken =
+        found.is_some_and(|found| ownership_transfer::takeover(snapshot.others, found).is_some());
     let refusal = found.filter(|_| !is_taken).and_then(refusal);
     match refusal {
         Some(why) => Some(Unwritten { why, is_refused: true }),

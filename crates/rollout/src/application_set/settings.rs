@@ -1,6 +1,6 @@
 //! The settings that decisions about sets depend on.
 
-use super::policy::Policy;
+use crate::application_set::generate::policy::Policy;
 use crate::rollout::RolloutSettings;
 use crate::rollout::listed::ENTRIES_BYTES;
 use wavegate_engine::diff::Jq;
@@ -27,7 +27,7 @@ pub struct Settings {
     pub manual_windows: bool,
     /// The size limits of a status.
     pub size_limits: SizeLimits,
-    /// Whether emptied generators hold deletions ([`emptied`](super::emptied)).
+    /// Whether emptied generators hold deletions ([`emptied`](crate::application_set::deletion::deletion_guard)).
     pub hold_deletions: bool,
     /// Evaluates jq expressions of ignore rules.
     pub jq: Jq,

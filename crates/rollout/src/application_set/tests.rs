@@ -13,18 +13,20 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::generated::{Collector, Generated};
-use super::ignore::Ignore;
-use super::observe::Existing;
-use super::owner::owner_reference;
-use super::plan::{Operation, REFRESHES_PER_RECONCILE};
-use super::policy::Policy;
-use super::update::Rules;
 use super::*;
+use crate::application_set::generate::autosync;
+use crate::application_set::generate::generated::{Collector, Generated};
+use crate::application_set::generate::ignore::Ignore;
+use crate::application_set::generate::policy::Policy;
+use crate::application_set::generate::validate::{self, KnownTargets};
+use crate::application_set::plan::observe::Existing;
+use crate::application_set::plan::operation;
+use crate::application_set::plan::owner::owner_reference;
+use crate::application_set::plan::update::Rules;
+use crate::application_set::plan::{Operation, REFRESHES_PER_RECONCILE};
 use crate::desired::Generation;
 use crate::desired::inputs::Reads;
 use crate::rollout::Start;
-use validate::KnownTargets;
 use wavegate_api::annotations::REFRESH;
 use wavegate_api::live::LiveSpec;
 use wavegate_api::{API_VERSION, Cluster};

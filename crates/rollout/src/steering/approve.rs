@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::run::lacks_approvals;
 use super::{Actor, Change, Run, Verdict, applications};
-use crate::application_set::approval::Approval;
-use crate::application_set::emptied;
+use crate::application_set::deletion::approval::Approval;
+use crate::application_set::deletion::deletion_guard;
 use wavegate_api::annotations::{APPROVED_DELETIONS, annotation};
 use wavegate_api::conditions::application_set::DELETIONS_HELD;
 use wavegate_api::steering::RunGate;
@@ -155,7 +155,7 @@ pub fn approve_deletions(set: &Value) -> Verdict {
     let Some(condition) = held.next() else {
         return Verdict::Refused("no deletions are held".to_owned());
     };
-    let Some((what, hash)) = emptied::approval_of(condition.field("message")) else {
+    let Some((what, hash)) = deletion_guard::approval_of(condition.field("message")) else {
         let why = format!(
             "its condition {DELETIONS_HELD} names no approval: {}",
             condition.field("message")

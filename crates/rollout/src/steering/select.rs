@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::application_set::generated::labels_of;
+use crate::application_set::generate::generated::labels_of;
 use crate::rollout::steer::rules;
 use wavegate_api::Raw;
 use wavegate_api::live::spec_of;

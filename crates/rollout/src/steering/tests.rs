@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::application_set::shown;
+use crate::application_set::status::report_input;
 use wavegate_api::annotations::{APPROVED_DELETIONS, PAUSED};
 use wavegate_api::steering::{Retry, RevisionCount};
 
@@ -738,7 +738,7 @@ impl World {
             let is_written = json!({"type": "ResourcesUpToDate", "status": "True"});
             set["status"] = json!({ "conditions": [is_written] });
         }
-        let report = shown::read(&set, &self.applications);
+        let report = report_input::read(&set, &self.applications);
         let seen = Seen {
             runs: &self.runs,
             has_runs: self.has_runs,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::application_set_status::is_conflict;
 use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::stored::StoredApplicationSet;
+use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 
 /// Merges `metadata` into that of a set; a resource version in it is a precondition. Returns
 /// the stored set, or `None` when it is gone or has another version.

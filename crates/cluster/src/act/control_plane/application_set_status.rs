@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::watch::failure::{existing, has_code, is_gone};
 use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::stored::{Resource, Status, StoredApplicationSet};
+use wavegate_rollout::application_set::status::stored::{Resource, Status, StoredApplicationSet};
 use wavegate_rollout::rollout::phase::Entry;
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more

@@ -14,7 +14,7 @@ use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{Object, resource};
 use wavegate_api::ObjectKey;
 use wavegate_rollout::application_set::deletion::{Presence, Unsure};
-use wavegate_rollout::application_set::outcome::{Act, Cause, Ended, WriteOutcome};
+use wavegate_rollout::application_set::plan::outcome::{Act, Cause, Ended, WriteOutcome};
 use wavegate_rollout::application_set::{Create, Delete, Patch, WritePlan};
 
 /// Maximum number of operations of a batch that are written in parallel, independent of

@@ -10,7 +10,7 @@ use crate::settings::ApplicationSetSettings;
 use kube_sim::RequestRecord;
 use wavegate_api::conditions::application_set::ROLLOUT_STATUS;
 use wavegate_api::crds::{self, CustomResourceDefinition};
-use wavegate_rollout::application_set::rollout_storage::with_rollout;
+use wavegate_rollout::application_set::rollout_io::rollout_storage::with_rollout;
 
 /// Our definitions, or Argo CD's.
 pub(super) fn installed(theirs: bool) -> Vec<CustomResourceDefinition> {

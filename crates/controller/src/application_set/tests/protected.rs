@@ -4,7 +4,7 @@
 use super::*;
 use kube_sim::{Effect, Fault};
 use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers};
-use wavegate_rollout::application_set::policy::Policy;
+use wavegate_rollout::application_set::generate::policy::Policy;
 
 const NAMES: [&str; 2] = ["a", "b"];
 

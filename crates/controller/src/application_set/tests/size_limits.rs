@@ -120,7 +120,8 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         .into_iter()
         .map(|live| (wavegate_rollout::desired::name_of(&live).to_owned(), Arc::new(live)))
         .collect();
-    let shown = wavegate_rollout::application_set::shown::read(&set, &by_name).members;
+    let shown =
+        wavegate_rollout::application_set::status::report_input::read(&set, &by_name).members;
     assert_eq!(shown.len(), 24);
     let phases = || shown.values().map(|member| member.phase());
     assert!(phases().all(|phase| phase == Some(Phase::Healthy)), "{shown:?}");

@@ -4,8 +4,8 @@ use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
 use serde_json::json;
 
-use super::super::generated::is_reverse;
 use super::*;
+use crate::application_set::generate::generated::is_reverse;
 
 const START: &str = "2026-01-01T00:00:00Z";
 

@@ -1,10 +1,10 @@
 //! The conditions of a set: table A.14.
 
-use super::super::findings::{self, Failure};
-use super::super::preserve::Preserve;
-use super::super::status;
-use super::super::stored::{Status, StoredApplicationSet};
 use super::*;
+use crate::application_set::generate::preserve::Preserve;
+use crate::application_set::status;
+use crate::application_set::status::findings::{self, Failure};
+use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use wavegate_engine::wait::WaitFor;
 
 /// The input of a status; each case changes one field.
@@ -178,9 +178,9 @@ fn a_disabled_feature_is_reported_as_301() {
 
 #[test]
 fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
-    use super::super::decision::{Next, Snapshot};
-    use super::super::reconcile;
-    use super::super::windows::Facts;
+    use crate::application_set::decision::{Next, Snapshot};
+    use crate::application_set::plan::windows::Facts;
+    use crate::application_set::reconcile;
     let set = super::set();
     let (settings, projects) = (rolling(), BTreeMap::new());
     let mut generated = generated_by(&set, &settings, &[]);

@@ -1,10 +1,10 @@
 //! The run of a set that has no rollout any more (ST-003).
 
-use super::super::decision::{Decision, Snapshot};
-use super::super::reconcile;
-use super::super::stored::StoredApplicationSet;
-use super::super::windows::Facts;
 use super::*;
+use crate::application_set::decision::{Decision, Snapshot};
+use crate::application_set::plan::windows::Facts;
+use crate::application_set::reconcile;
+use crate::application_set::status::stored::StoredApplicationSet;
 use crate::rollout::steer::rules::Rules;
 use crate::rollout::steering::{CurrentRun, Steering, Unreadable};
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};

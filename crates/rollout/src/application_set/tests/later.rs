@@ -1,11 +1,11 @@
 //! A status that a later version wrote: what this one does not know stays, although lists and
 //! summaries are written anew.
 
-use super::super::decision::Snapshot;
-use super::super::reconcile;
-use super::super::stored::StoredApplicationSet;
-use super::super::windows::Facts;
 use super::*;
+use crate::application_set::decision::Snapshot;
+use crate::application_set::plan::windows::Facts;
+use crate::application_set::reconcile;
+use crate::application_set::status::stored::StoredApplicationSet;
 
 /// The status after a reconcile of two Applications, of which `b` is not Healthy.
 fn decided(set: &Value) -> Value {

@@ -250,6 +250,6 @@ proptest! {
         if !is_emptied(&set["spec"]) && !places.iter().any(is_selection) {
             prop_assert!(!generated.applications.is_empty(), "{}", set["spec"]["generators"]);
         }
-        generated.invalid(&Known::default());
+        generated.invalid(&KnownTargets::default());
     }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::others::{self, LONGEST_PAUSE, Other, PAUSE, Releases, SAME_CHANGE};
 use super::*;
+use crate::application_set::plan::ownership_transfer::{
+    self, LONGEST_PAUSE, Other, PAUSE, Releases, SAME_CHANGE,
+};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_700_000_000 + seconds)
@@ -43,14 +45,20 @@ fn releases() -> Releases {
 fn what_another_set_generated_last_counts_until_it_is_read_again() {
     for is_current in [true, false] {
         let others = [other(&["x"], false, is_current)];
-        assert_eq!(others::taker(&others, &existing("x")), Some("other"), "{is_current}");
+        assert_eq!(
+            ownership_transfer::taker(&others, &existing("x")),
+            Some("other"),
+            "{is_current}"
+        );
         // It is read for as long as it takes, and then the other set counts as not generating it.
         let others = [other(&[], false, is_current)];
         let pause = if is_current { PAUSE } else { LONGEST_PAUSE };
-        let until = others::wait(&others, &releases(), &deletes(), at(0)).unwrap();
+        let until = ownership_transfer::wait(&others, &releases(), &deletes(), at(0)).unwrap();
         assert_eq!(until.at, at(0) + pause, "{is_current}");
         assert_eq!(until.until.contains("ApplicationSet other is read"), !is_current);
-        assert!(others::wait(&others, &releases(), &deletes(), at(0) + pause).is_none());
+        assert!(
+            ownership_transfer::wait(&others, &releases(), &deletes(), at(0) + pause).is_none()
+        );
     }
 }
 
@@ -71,7 +79,8 @@ fn a_set_that_failed_last_is_in_doubt_also_while_it_is_read_again() {
             one.failing_since = failing.map(at);
             let held = held.map(at);
             let failed = |releases: &Releases| {
-                others::failed(&[one.clone()], releases, &deletes(), held, at(now)).len()
+                ownership_transfer::failed(&[one.clone()], releases, &deletes(), held, at(now))
+                    .len()
             };
             assert_eq!(failed(&releases()) == 1, in_doubt, "{failing:?} {now} {is_current}");
         }
@@ -82,7 +91,7 @@ fn a_set_that_failed_last_is_in_doubt_also_while_it_is_read_again() {
         let now = at(5) + SAME_CHANGE + SAME_CHANGE;
         fresh.update(1, [existing("x")].iter(), now);
         let failed = |held: Option<Timestamp>| {
-            others::failed(&[one.clone()], &fresh, &deletes(), held, now).len()
+            ownership_transfer::failed(&[one.clone()], &fresh, &deletes(), held, now).len()
         };
         assert_eq!((failed(None), failed(Some(at(6)))), (0, 1));
     }
@@ -92,7 +101,8 @@ fn a_set_that_failed_last_is_in_doubt_also_while_it_is_read_again() {
 fn a_release_is_that_of_one_spec() {
     let mut releases = releases();
     releases.update(1, [existing("x")].iter(), at(50));
-    let until = |releases: &Releases, now| others::wait(&[], releases, &deletes(), at(now));
+    let until =
+        |releases: &Releases, now| ownership_transfer::wait(&[], releases, &deletes(), at(now));
     assert!(until(&releases, 50).is_none());
     releases.update(2, [existing("x")].iter(), at(60));
     assert_eq!(until(&releases, 60).unwrap().at, at(60) + PAUSE);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::super::decision::{Next, Snapshot};
-use super::super::deletion::Leaving;
-use super::super::reconcile;
-use super::super::stored::StoredApplicationSet;
-use super::super::windows::Facts;
 use super::*;
+use crate::application_set::decision::{Next, Snapshot};
+use crate::application_set::deletion::Leaving;
+use crate::application_set::plan::windows::Facts;
+use crate::application_set::reconcile;
+use crate::application_set::status::stored::StoredApplicationSet;
 use wavegate_engine::wait::{WaitFor, WakeEvent};
 
 fn at(second: i64) -> jiff::Timestamp {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Outcome, Report, State};
-use crate::application_set::shown;
+use crate::application_set::status::report_input;
 use crate::rollout::budget::Limit;
 use crate::rollout::phase::Phase;
 use crate::rollout::wait::{EndedBy, WaitKind};
@@ -71,7 +71,7 @@ fn read(set: &Value, applications: &[(&str, Value)]) -> Report {
         live["metadata"]["name"] = (*name).into();
         ((*name).to_owned(), Arc::new(live))
     });
-    shown::read(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
+    report_input::read(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
 }
 
 /// The report of dev, which is done, and of these.
@@ -494,11 +494,11 @@ fn a_report_that_is_kept_equals_a_new_one() {
         "rollout": waits(WaitKind::Operation, "why")}),
     );
     let mut kept = of(&old, out_of_sync(), done());
-    kept.observe("c", Some(shown::application(&live("prod", done()))));
-    kept.read(shown::set(&new));
-    kept.observe("a", Some(shown::application(&live("prod", after("Running", "")))));
+    kept.observe("c", Some(report_input::application(&live("prod", done()))));
+    kept.read(report_input::set(&new));
+    kept.observe("a", Some(report_input::application(&live("prod", after("Running", "")))));
     kept.observe("c", None);
-    kept.observe("b", Some(shown::application(&live("prod", out_of_sync()))));
+    kept.observe("b", Some(report_input::application(&live("prod", out_of_sync()))));
     let fresh = of(&new, after("Running", ""), out_of_sync());
     assert_eq!((&kept.steps, kept.outcome()), (&fresh.steps, fresh.outcome()));
     let names = |report: &Report| report.members.keys().cloned().collect::<Vec<_>>();

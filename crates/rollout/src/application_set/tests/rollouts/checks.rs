@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::super::super::decision::Decision;
-use super::super::super::observe::Existing;
-use super::super::super::owner::Owner;
-use super::super::super::{Patch, Update};
 use super::cluster::{App, commit_of};
 use super::spec::SET;
 use super::world::World;
+use crate::application_set::Patch;
+use crate::application_set::Update;
+use crate::application_set::decision::Decision;
+use crate::application_set::plan::observe::Existing;
+use crate::application_set::plan::owner::Owner;
 use crate::rollout::phase::{Entry, Phase};
 use wavegate_api::annotations::{REFRESH, ROLLOUT, RUN};
 use wavegate_engine::promotion::promotion_of;

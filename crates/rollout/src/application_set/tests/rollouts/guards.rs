@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::super::decision::Decision;
 use super::cluster::{App, revision};
 use super::people::Run;
 use super::world::World;
+use crate::application_set::decision::Decision;
 use crate::rollout::phase::{Entry, Mark, Phase};
 use wavegate_api::annotations::{RUN, annotation};
 use wavegate_api::steering::{

@@ -7,8 +7,8 @@ use std::fmt::{Display, Write};
 
 use serde_json::Value;
 
-use super::super::super::decision::Decision;
 use super::world::World;
+use crate::application_set::decision::Decision;
 use crate::rollout::phase::Entry;
 use wavegate_api::steering::RunStart;
 

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::super::decision::Decision;
-use super::super::super::emptied;
 use super::cluster::App;
 use super::guards::{Current, carried, ended, ended_of, entry_of, is_busy};
 use super::world::World;
+use crate::application_set::decision::Decision;
+use crate::application_set::deletion::deletion_guard;
 use crate::rollout::phase::{Entry, Phase};
 use wavegate_api::IntOrString;
 use wavegate_api::steering::{Failures, OnFailure, RunPhase};
@@ -337,15 +337,16 @@ impl World {
 
     /// ST-050: more deletions than permitted are those that a person has approved.
     pub fn check_deletions(&mut self, decision: &Decision) {
-        let is_here =
-            |one: &&super::super::super::observe::Existing| one.is_owned() && !one.is_going;
+        let is_here = |one: &&crate::application_set::plan::observe::Existing| {
+            one.is_owned() && !one.is_going
+        };
         let exist = self.memory.existing.iter().filter(is_here);
         let names: BTreeSet<String> = exist.map(|one| one.name.to_string()).collect();
         let is_left = |name: &&String| !self.known().elements.contains_key(*name);
         let left: BTreeSet<String> = names.iter().filter(is_left).cloned().collect();
         let Some(steered) = &mut self.steered else { return };
         if let Some(held) = &decision.emptied
-            && let Some((_, hash)) = emptied::approval_of(&held.message)
+            && let Some((_, hash)) = deletion_guard::approval_of(&held.message)
         {
             steered.deletions.insert(hash.to_owned(), left);
         }

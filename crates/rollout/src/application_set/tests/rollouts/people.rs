@@ -7,10 +7,10 @@ use proptest::prelude::{Just, any, prop_oneof};
 use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 
-use super::super::super::emptied;
 use super::guards::Door;
 use super::limits::Ramp;
 use super::world::World;
+use crate::application_set::deletion::deletion_guard;
 use crate::rollout::steer::rules::{Policy, Rules};
 use crate::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering};
 use wavegate_api::Time;
@@ -216,7 +216,7 @@ impl Steered {
     }
 
     /// Reads what the controller knows of it.
-    pub fn observe(&mut self, generated: &super::super::super::generated::Generated) {
+    pub fn observe(&mut self, generated: &crate::application_set::generate::generated::Generated) {
         if !self.is_held {
             self.known.clone_from(&self.runs);
         }
@@ -388,8 +388,10 @@ impl World {
     fn approve_deletions(&mut self, is_right: bool) {
         let message = self.set.status.condition("DeletionsHeld");
         let message = message.map(|condition| condition.message.clone());
-        let hash =
-            message.as_deref().and_then(emptied::approval_of).map(|(_, hash)| hash.to_owned());
+        let hash = message
+            .as_deref()
+            .and_then(deletion_guard::approval_of)
+            .map(|(_, hash)| hash.to_owned());
         self.set.approved_deletions = if is_right { hash } else { Some("0".repeat(16)) };
         self.touch_set();
     }

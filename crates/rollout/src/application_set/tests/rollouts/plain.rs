@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::super::super::decision::{Decision, Snapshot};
-use super::super::super::reconcile;
 use super::world::World;
+use crate::application_set::decision::{Decision, Snapshot};
+use crate::application_set::reconcile;
 use crate::rollout::steer::rules::Rules;
 use crate::rollout::steering::Steering;
 use wavegate_api::annotations::RUN;

@@ -1,9 +1,9 @@
 //! What a rollout does when people stop and nothing fails any more: it ends, or waits for
 //! something that has a name, and that is really so.
 
-use super::super::super::decision::Decision;
 use super::guards::ended;
 use super::world::World;
+use crate::application_set::decision::Decision;
 use crate::rollout::wait::{Wait, WaitKind};
 use wavegate_api::steering::RunPhase;
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::super::super::generated::{Collector, Generated};
-use super::super::super::{Settings, policy::Policy};
+use crate::application_set::Settings;
+use crate::application_set::generate::generated::{Collector, Generated};
+use crate::application_set::generate::policy::Policy;
 use crate::desired;
 use crate::desired::inputs::Reads;
 use wavegate_api::annotations::RESOURCES_FINALIZER;

@@ -3,12 +3,12 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::super::super::stored::Status;
 use super::cases::Turn;
 use super::checks;
 use super::people::Run;
 use super::spec::{Element, SET};
 use super::world::World;
+use crate::application_set::status::stored::Status;
 use crate::rollout::phase::{Entry, Phase};
 use wavegate_api::steering::RunPhase;
 

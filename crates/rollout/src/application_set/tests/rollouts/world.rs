@@ -7,24 +7,25 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::super::super::asked::Asked;
-use super::super::super::decision::{Decision, Next, Snapshot};
-use super::super::super::deletion::Leaving;
-use super::super::super::failed;
-use super::super::super::generated::{Generated, Wanted};
-use super::super::super::observe::Existing;
-use super::super::super::others::Releases;
-use super::super::super::outcome::{Act, Cause, Ended, WriteOutcome};
-use super::super::super::reconcile;
-use super::super::super::report::{self, Carried, Reported};
-use super::super::super::stored::{Status, StoredApplicationSet};
-use super::super::super::update::Rules;
-use super::super::super::windows::Facts;
-use super::super::super::{Identity, Settings};
 use super::cluster::Cluster;
 use super::people::{Run, Steered};
 use super::rest::Waits;
 use super::spec::{SET, Spec};
+use crate::application_set::Identity;
+use crate::application_set::Settings;
+use crate::application_set::decision::{Decision, Next, Snapshot};
+use crate::application_set::deletion::Leaving;
+use crate::application_set::generate::generated::{Generated, Wanted};
+use crate::application_set::generate::refresh_requests::Asked;
+use crate::application_set::plan::observe::Existing;
+use crate::application_set::plan::outcome::{Act, Cause, Ended, WriteOutcome};
+use crate::application_set::plan::ownership_transfer::Releases;
+use crate::application_set::plan::update::Rules;
+use crate::application_set::plan::windows::Facts;
+use crate::application_set::reconcile;
+use crate::application_set::status::error_status;
+use crate::application_set::status::report::{self, Carried, Reported};
+use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::rollout::steer::RunDecision;
 use wavegate_api::annotations::APPROVED_DELETIONS;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus};
@@ -299,7 +300,10 @@ impl World {
                 (Err(_), None) => {}
             }
         }
-        let left = crate::application_set::others::left(&memory.existing, &generated.applications);
+        let left = crate::application_set::plan::ownership_transfer::left(
+            &memory.existing,
+            &generated.applications,
+        );
         // No other set may take one over.
         memory.releases.update(1, left, Timestamp::UNIX_EPOCH);
     }
@@ -406,7 +410,7 @@ impl World {
                 Answer::Failed(code) => {
                     let cause = Cause { code, text: "rejected".to_owned() };
                     if code.is_some() {
-                        let (status, _) = failed::refused(&self.snapshot(), &cause);
+                        let (status, _) = error_status::refused(&self.snapshot(), &cause);
                         if matches!(self.write_status(&status), Answer::Crashed) {
                             return None;
                         }

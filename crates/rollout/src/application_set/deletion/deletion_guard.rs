@@ -1,0 +1,278 @@
+//! Generators that find nothing where they found something: their Applications
+//! are not deleted until a person approves it.
+//!
+//! A renamed directory, a lost cluster Secret or an empty answer looks like a
+//! wish to delete every Application. What is meant is written in the spec. So:
+//!
+//! - A generator is *emptied* when it yields no parameter set now, has yielded
+//!   some before, and its element of `spec.generators` is what it was then. A
+//!   generator inside of `matrix` and `merge` counts by itself, all its evaluations
+//!   together.
+//! - A `pullRequest` generator whose complete answer selects no pull request has ended, and
+//!   is not emptied: this is how a preview environment ends. Nor is a `matrix` or `merge`
+//!   around it that is empty for this reason. One whose repository does not exist is emptied.
+//! - While one is emptied, no Application of the set is deleted for not being
+//!   generated. Creates and updates go on. The condition `DeletionsHeld` names
+//!   the generator, the Applications and the command that approves.
+//! - A generator that finds less than before, but something, deletes as in Argo
+//!   CD: a removed directory or cluster is an ordinary change. A policy may limit how many
+//!   Applications one generation deletes ([`over`], ST-050).
+//! - Deletions are held as well while another set may be meant to take the
+//!   Applications over and cannot be generated ([`others`](crate::application_set::plan::ownership_transfer)).
+//! - A change of an element of `spec.generators` is a person's word about that one:
+//!   what it generates no longer is deleted. Another element that is emptied stays
+//!   emptied, wherever it is in the list now.
+//! - An approval is the hash of the names and UIDs, so that it covers no
+//!   others ([`Approval`]). Before the first deletion, what it names is written beside it: the rest
+//!   of them needs no other one when a deletion fails, or the controller ends. It is removed when
+//!   nothing is held.
+//! - What a generator found is stored before its Applications are created, and
+//!   kept as long as one of them is left: it is not forgotten because another
+//!   generator is emptied, a policy forbids the deletion, or a write fails.
+//! - The plain `clusters` generator yields the local cluster without any
+//!   Secret, so its Secrets count by themselves.
+//!
+//! What generators found is stored in an annotation of the set
+//! ([`FOUND`]), which every definition keeps, with
+//! a digest of each element of `spec.generators`. Only sets that read clusters or repositories
+//! have it: what others generate follows from their spec. Without it, every
+//! generator counts as one that has found something: a controller that did not
+//! store it may have created the Applications.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::application_set::deletion::approval::Approval;
+use crate::application_set::generate::generated::Generated;
+use crate::application_set::generate::generator_history::GeneratorHistory;
+use crate::application_set::plan::write_plan::{Held, WritePlan};
+use crate::application_set::settings::Settings;
+use crate::application_set::status::stored::{MESSAGE_LIMIT, StoredApplicationSet};
+use crate::desired::inputs::Finding;
+use crate::rollout::status::cut;
+use crate::rollout::steer::rules::Max;
+use wavegate_api::annotations::{APPROVED_DELETIONS, FOUND};
+use wavegate_api::conditions::application_set::reason;
+use wavegate_engine::names::some_of;
+
+/// Deletions that are held until a person approves them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldDeletions {
+    /// The condition's reason.
+    pub reason: &'static str,
+    /// The condition's message.
+    pub message: String,
+}
+
+/// The outcome.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HoldDecision {
+    /// The deletions that are held.
+    pub held: Option<HeldDeletions>,
+    /// The annotations of the set to write before anything else, as a merge patch of them.
+    pub annotations: Option<Value>,
+}
+
+/// What may hold deletions.
+#[derive(Clone, Debug)]
+pub struct HoldReasons<'a> {
+    /// Whether the set owns Applications that it does not generate, whatever keeps them from
+    /// being deleted: while there are any, an emptied generator stays emptied.
+    pub has_left: bool,
+    /// The other sets that may be meant to take them over, and cannot be generated.
+    pub failed: &'a [&'a str],
+    /// Whether other sets are not known yet: an approval may still be needed.
+    pub is_waiting: bool,
+    /// That there are more deletions than a policy permits (ST-050).
+    pub over: Option<String>,
+}
+
+/// That a plan deletes more Applications than the policies of a set permit (ST-050). `exist` is
+/// how many the set has.
+pub fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<String> {
+    let exceeded = limits.iter().find_map(|(policy, max)| {
+        // A share of one is at least one.
+        let limit = match max {
+            Max::Count(count) => *count,
+            Max::Percent(0) => 0,
+            Max::Percent(_) => max.of(exist as u64).max(1),
+        };
+        (deletes as u64 > limit).then_some((policy, max, limit))
+    });
+    let (policy, max, limit) = exceeded?;
+    let max = match max {
+        Max::Count(_) => String::new(),
+        Max::Percent(_) => format!(", {max} of {exist}"),
+    };
+    Some(format!(
+        "{deletes} Applications would be deleted, and policy {policy} permits {limit}{max}"
+    ))
+}
+
+/// The same while policies that applied to the set cannot be read: any may limit deletions.
+pub fn over_hidden(policies: &[String], deletes: usize) -> Option<String> {
+    let may_limit = deletes > 0 && !policies.is_empty();
+    may_limit.then(|| {
+        format!(
+            "{deletes} Applications would be deleted, and RolloutPolicies that may limit this cannot \
+             be read ({} applied before)",
+            some_of(policies, NAMED.0)
+        )
+    })
+}
+
+/// Removes the deletions from a plan that emptied generators ask for, or that another set may
+/// be meant to prevent.
+pub fn hold(
+    set: &StoredApplicationSet,
+    generated: &Generated,
+    settings: &Settings,
+    doubts: HoldReasons<'_>,
+    writes: &mut WritePlan,
+) -> HoldDecision {
+    if generated.error.is_some() || !settings.hold_deletions && doubts.over.is_none() {
+        return HoldDecision::default();
+    }
+    let reads = &generated.reads;
+    let has_read = reads.clusters || !reads.git.is_empty() || !reads.queries.is_empty();
+    let is_observed = settings.hold_deletions && has_read;
+    let now = is_observed.then(|| GeneratorHistory::of(generated));
+    let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
+    let emptied = match now {
+        None => Vec::new(),
+        Some(_) => emptied(stored.as_ref(), &reads.found),
+    };
+    let is_sure = emptied.is_empty() && doubts.failed.is_empty() && doubts.over.is_none();
+    if !doubts.has_left || is_sure {
+        let is_needed = doubts.has_left && doubts.is_waiting;
+        let ends = (set.approved_deletions.is_some() && !is_needed).then_some(Value::Null);
+        return HoldDecision { annotations: annotations(set, now.as_ref(), ends), held: None };
+    }
+    // What was found is kept until its Applications are gone, or their deletion is approved.
+    let kept = match (&stored, &now) {
+        (Some(stored), Some(now)) if !emptied.is_empty() => {
+            let generators = stored.generators.union(&now.generators).cloned().collect();
+            annotations(set, Some(&GeneratorHistory { of: now.of.clone(), generators }), None)
+        }
+        (None, Some(_)) if !emptied.is_empty() => None,
+        (_, now) => annotations(set, now.as_ref(), None),
+    };
+    if writes.deletes.is_empty() {
+        // They wait for something else, or the policy forbids it.
+        return HoldDecision { annotations: kept, held: None };
+    }
+    let approval = set.approved_deletions.as_deref().and_then(Approval::read);
+    if let Some(approval) = approval.filter(|approval| approval.covers(&writes.deletes)) {
+        let recorded = approval.recorded(&writes.deletes);
+        if emptied.is_empty() && recorded.is_none() {
+            // The approval is removed when they are gone.
+            return HoldDecision { annotations: kept, held: None };
+        }
+        *writes = std::mem::take(writes).without_deletes("the approval is recorded");
+        let annotations = annotations(set, now.as_ref(), recorded.map(Value::from));
+        return HoldDecision { annotations, held: None };
+    }
+    let hash = Approval::of(&writes.deletes);
+    *writes = std::mem::take(writes).without_deletes("a person approves it");
+    let (reason, why) = match (emptied.is_empty(), doubts.over) {
+        (false, _) => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),
+        (true, Some(over)) if doubts.failed.is_empty() => (reason::TOO_MANY_DELETIONS, over),
+        (true, _) => (reason::OTHER_SET_UNKNOWN, of_failed(doubts.failed)),
+    };
+    let message = message(set, &why, writes.held.as_ref(), &hash);
+    HoldDecision { held: Some(HeldDeletions { reason, message }), annotations: kept }
+}
+
+/// The most generators or sets in a message, and the most characters of each.
+const NAMED: (usize, usize) = (2, 160);
+
+fn of_emptied(emptied: &[String]) -> String {
+    let named = named(emptied.iter().map(String::as_str), "generators");
+    format!("{named} found nothing where it found something, and is unchanged")
+}
+
+fn of_failed(failed: &[&str]) -> String {
+    let named = named(failed.iter().copied(), "ApplicationSets");
+    format!(
+        "ApplicationSet {named} cannot be generated, and may be meant to take them over: its condition \
+         ErrorOccurred says what to mend"
+    )
+}
+
+fn named<'a>(all: impl ExactSizeIterator<Item = &'a str>, what: &str) -> String {
+    let more = match all.len().saturating_sub(NAMED.0) {
+        0 => String::new(),
+        more => format!(" and {more} more {what}"),
+    };
+    let shown: Vec<&str> = all.take(NAMED.0).map(|one| cut(one, NAMED.1)).collect();
+    format!("{}{more}", shown.join(", "))
+}
+
+/// Before the command in the message of the condition.
+const COMMAND: &str = "; to delete them: kubectl ";
+
+/// What the message of a condition holds, and the approval that it asks for; `None` for a message
+/// of another form. Argo CD's definition has no field for it.
+pub fn approval_of(message: &str) -> Option<(&str, &str)> {
+    let (what, command) = message.rsplit_once(COMMAND)?;
+    let (_, hash) = command.rsplit_once('=')?;
+    let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then_some((what, hash))
+}
+
+/// The message of the condition. The command is at its end; what is before it is shortened.
+fn message(set: &StoredApplicationSet, why: &str, held: Option<&Held>, hash: &str) -> String {
+    let held = held.map(Held::to_string).unwrap_or_default();
+    let other = match &set.approved_deletions {
+        Some(other) => format!("; {APPROVED_DELETIONS}={} is no approval of these", cut(other, 16)),
+        None => String::new(),
+    };
+    let command = format!(
+        "{COMMAND}-n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
+        set.id.namespace, set.id.name,
+    );
+    let text = format!("{why}; {held}{other}");
+    format!("{}{command}", cut(&text, MESSAGE_LIMIT.saturating_sub(command.len())))
+}
+
+/// The annotations of the set to write: what was found, and the approval if it changes, to null
+/// when it is not needed any more.
+fn annotations(
+    set: &StoredApplicationSet,
+    found: Option<&GeneratorHistory>,
+    approval: Option<Value>,
+) -> Option<Value> {
+    let found = found.filter(|found| set.found.as_ref() != Some(*found));
+    let found = found.map(|found| (FOUND.to_owned(), found.text().into()));
+    let approval = approval.map(|approval| (APPROVED_DELETIONS.to_owned(), approval));
+    let annotations: serde_json::Map<String, Value> = found.into_iter().chain(approval).collect();
+    (!annotations.is_empty()).then(|| annotations.into())
+}
+
+/// The generators that find nothing, and found something; of those inside of each other, the
+/// inner ones, which are the cause. One that has ended is no reason, nor what is empty by it.
+fn emptied(stored: Option<&GeneratorHistory>, found: &BTreeMap<String, Finding>) -> Vec<String> {
+    let is_known = |place: &str| stored.is_none_or(|stored| stored.generators.contains(place));
+    let of = |wanted: Finding| found.iter().filter(move |(_, found)| **found == wanted);
+    let empty = of(Finding::Nothing).filter(|(place, _)| is_known(place));
+    let empty: Vec<&String> = empty.map(|(place, _)| place).collect();
+    let is_around = |place: &str, other: &str| {
+        other.strip_prefix(place).is_some_and(|below| below.starts_with('.'))
+    };
+    let is_cause = |place: &&String| !empty.iter().any(|other| is_around(place, other));
+    // All evaluations of a generator have ended, or it is not the reason.
+    let goes_on: BTreeSet<&str> =
+        of(Finding::Something).map(|(place, _)| generator(place)).collect();
+    let has_ended = |place: &&String| {
+        let below = of(Finding::Ended).filter(|(other, _)| is_around(place, other));
+        below.map(|(other, _)| generator(other)).any(|other| !goes_on.contains(other))
+    };
+    empty.iter().copied().filter(is_cause).filter(|place| !has_ended(place)).cloned().collect()
+}
+
+/// The path of the generator of an evaluation.
+fn generator(place: &str) -> &str {
+    let of = place.strip_suffix(']').and_then(|place| place.rsplit_once('['));
+    of.map_or(place, |(generator, _)| generator)
+}

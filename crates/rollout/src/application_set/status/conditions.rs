@@ -1,0 +1,251 @@
+//! The conditions of a set, and its health, which follows from them (AS-183, AS-184, AS-190).
+
+use crate::application_set::status::findings::{Findings, rollout_text, texts};
+use crate::application_set::status::stored::MESSAGE_LIMIT;
+use crate::rollout::steps::{Problem, Strategy};
+use crate::rollout::unknown_fields::keep_unknown;
+use jiff::Timestamp;
+use wavegate_api::application_set::{ApplicationSetCondition, ApplicationSetHealth};
+use wavegate_api::conditions::application_set::{self as condition, reason};
+use wavegate_api::time::stored;
+use wavegate_api::{HealthStatus, Time};
+
+/// Messages of the good state, which tools compare (AS-184).
+const GENERATED: &str = "All applications have been generated successfully";
+const PARAMETERS_GENERATED: &str = "Successfully generated parameters for all Applications";
+
+/// Separates an error from the deletions that wait because of it.
+const HELD: &str = "; meanwhile ";
+/// The most characters of the error when deletions wait.
+const SHORT_LIMIT: usize = 700;
+
+/// The conditions after a reconcile, sorted by type (AS-183, AS-184).
+///
+/// `truncated` is added to the message that every Application is up to date (AS-191).
+pub(in crate::application_set) fn conditions(
+    findings: &Findings<'_>,
+    truncated: Option<&str>,
+    now: Timestamp,
+) -> Vec<ApplicationSetCondition> {
+    let (generated, settings) = (findings.generated, findings.settings);
+    let is_generated = generated.error.is_none();
+    let is_disabled = generated.is_disabled(settings);
+    let mut wanted: Vec<(&str, bool, &str, String)> = Vec::new();
+    match (&findings.failure, findings.held) {
+        (Some(failure), held) => {
+            let message = &match held {
+                Some(held) => format!("{}{HELD}{held}", short(&failure.message)),
+                None => failure.message.clone(),
+            };
+            wanted.push((condition::ERROR_OCCURRED, true, failure.reason, message.clone()));
+            wanted.push((
+                condition::RESOURCES_UP_TO_DATE,
+                false,
+                reason::ERROR_OCCURRED,
+                message.clone(),
+            ));
+            if !is_generated {
+                wanted.push((
+                    condition::PARAMETERS_GENERATED,
+                    false,
+                    reason::ERROR_OCCURRED,
+                    message.clone(),
+                ));
+            }
+        }
+        (None, Some(held)) => {
+            if findings.is_written {
+                let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
+                wanted.push((condition::ERROR_OCCURRED, false, up_to_date, GENERATED.to_owned()));
+            }
+            let reason = reason::DELETIONS_WAIT;
+            wanted.push((condition::RESOURCES_UP_TO_DATE, false, reason, held.to_string()));
+        }
+        (None, None) if findings.up_to_date => {
+            let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
+            let message = if is_disabled {
+                "all applications are up to date, updated all at once: spec.strategy requests a RollingSync, \
+                 but progressive syncs are disabled; start with --enable-progressive-syncs to enable them"
+            } else {
+                GENERATED
+            };
+            wanted.push((condition::ERROR_OCCURRED, false, up_to_date, message.to_owned()));
+            let message = match truncated {
+                Some(truncated) => format!("{message}; {truncated}"),
+                None => message.to_owned(),
+            };
+            wanted.push((condition::RESOURCES_UP_TO_DATE, true, up_to_date, message));
+        }
+        (None, None) => {}
+    }
+    if is_generated {
+        let message = PARAMETERS_GENERATED.to_owned();
+        wanted.push((condition::PARAMETERS_GENERATED, true, reason::PARAMETERS_GENERATED, message));
+        wanted.extend(rollout_conditions(findings));
+    }
+
+    let mut conditions = findings.set.status.conditions.clone();
+    let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
+    if is_disabled && conditions.iter().any(|old| old.type_ == condition::ROLLOUT_PROGRESSING) {
+        // Clients that wait for its end must not wait forever.
+        let message = "the rollout was stopped: progressive syncs are disabled in this controller, and all \
+                       applications are updated at once";
+        let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
+        wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
+    }
+    if let Some(emptied) = findings.emptied {
+        let message = emptied.message.clone();
+        wanted.push((condition::DELETIONS_HELD, true, emptied.reason, message));
+    } else if is_generated && !findings.keeps_hold {
+        conditions.retain(|condition| condition.type_ != condition::DELETIONS_HELD);
+    }
+    let held = !generated.misspelt.is_empty();
+    let has_ended = (is_generated || !is_selected) && findings.rollout.is_none();
+    if has_ended && !is_disabled && !held {
+        conditions.retain(|condition| {
+            condition.type_ != condition::ROLLOUT_PROGRESSING
+                && (condition.type_ != condition::INVALID_ROLLOUT_CONFIG
+                    || !misread(findings).is_empty())
+        });
+    }
+    for (kind, holds, reason, message) in wanted {
+        let message = (findings.redact)(&message);
+        set_condition(&mut conditions, kind, holds, reason, &message, now);
+    }
+    sort(&mut conditions);
+    conditions
+}
+
+pub(in crate::application_set) fn sort(conditions: &mut [ApplicationSetCondition]) {
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+}
+
+/// The errors of `spec.strategy` when it results in no rollout: such as a
+/// misspelt type (AS-007).
+fn misread<'a>(findings: &Findings<'a>) -> &'a [Problem] {
+    match findings.settings.progressive_syncs {
+        true => &findings.generated.strategy_problems,
+        false => &[],
+    }
+}
+
+fn short(message: &str) -> String {
+    message.chars().take(SHORT_LIMIT).collect()
+}
+
+fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'static str, String)> {
+    let generated = findings.generated;
+    if !generated.misspelt.is_empty() {
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        let message = texts(&generated.misspelt);
+        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
+    }
+    if generated.is_disabled(findings.settings) {
+        let message = "spec.strategy: progressive syncs are disabled in this controller, and all applications \
+                       are updated at once; start it with --enable-progressive-syncs or set \
+                       applicationsetcontroller.enable.progressive.syncs: \"true\"";
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message.to_owned())];
+    }
+    let Some(rollout) = &findings.rollout else {
+        let misread = misread(findings);
+        if misread.is_empty() {
+            return Vec::new();
+        }
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        let message = texts(misread);
+        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
+    };
+    let (progressing, why) = match rollout.plan.open_step {
+        Some(_) => (true, reason::APPLICATION_SET_MODIFIED),
+        None => (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE),
+    };
+    let message = match rollout.plan.open_step {
+        Some(_) => rollout_text(rollout.plan, findings),
+        None => "every application of every step is healthy".to_owned(),
+    };
+    let mut problems = findings.set.unknown_annotations.clone();
+    if !generated.rollout_problems.is_empty() {
+        problems.push(texts(&generated.rollout_problems));
+    }
+    let (invalid, config_reason, config_message) = if problems.is_empty() {
+        (
+            false,
+            reason::APPLICATION_SET_VALID_ROLLOUT_CONFIG,
+            "rollout configuration is valid".to_owned(),
+        )
+    } else {
+        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, problems.join("; "))
+    };
+    vec![
+        (condition::ROLLOUT_PROGRESSING, progressing, why, message),
+        (condition::INVALID_ROLLOUT_CONFIG, invalid, config_reason, config_message),
+    ]
+}
+
+pub(in crate::application_set) fn set_condition(
+    conditions: &mut Vec<ApplicationSetCondition>,
+    kind: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let status = if holds { "True" } else { "False" };
+    let message: String = message.chars().take(MESSAGE_LIMIT).collect();
+    let at = conditions.iter().position(|condition| condition.type_ == kind);
+    let at = at.unwrap_or_else(|| {
+        conditions.push(ApplicationSetCondition::default());
+        conditions.len() - 1
+    });
+    let old = &mut conditions[at];
+    if old.type_ == kind && old.status == status && old.reason == reason && old.message == message {
+        return;
+    }
+    *old = ApplicationSetCondition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: Some(Time(stored(now))),
+        extra: std::mem::take(&mut old.extra),
+    };
+}
+
+/// `status.health` from the conditions (AS-190).
+pub(in crate::application_set) fn health(
+    conditions: &[ApplicationSetCondition],
+    old: Option<&ApplicationSetHealth>,
+    now: Timestamp,
+) -> ApplicationSetHealth {
+    let holds =
+        |kind: &str| conditions.iter().find(|one| one.type_ == kind && one.status == "True");
+    let found = [
+        (condition::ERROR_OCCURRED, HealthStatus::Degraded),
+        (condition::ROLLOUT_PROGRESSING, HealthStatus::Progressing),
+        (condition::RESOURCES_UP_TO_DATE, HealthStatus::Healthy),
+    ];
+    let found = found.into_iter().find_map(|(kind, status)| Some((status, holds(kind)?)));
+    let status = found.map_or(HealthStatus::Unknown, |(status, _)| status);
+    let message = found.map(|(_, condition)| condition.message.clone()).unwrap_or_default();
+    let began = found.and_then(|(_, condition)| condition.last_transition_time.clone());
+    let known = old.and_then(|old| old.last_transition_time.clone());
+    let since = match (known, began) {
+        (Some(since), _) if old.is_some_and(|old| old.status == status) => since,
+        // So that a definition without this field does not lead to another one each time.
+        (None, Some(began)) => began,
+        _ => Time(stored(now)),
+    };
+    let mut health = ApplicationSetHealth {
+        status,
+        message,
+        last_transition_time: Some(since),
+        ..ApplicationSetHealth::default()
+    };
+    keep_unknown(
+        old.map(std::slice::from_ref).unwrap_or_default(),
+        std::slice::from_mut(&mut health),
+        |_, _| true,
+    );
+    health
+}
