@@ -32,7 +32,7 @@ pub fn revisions(application: &Value, targets: &[String]) -> Option<Vec<String>>
 
 /// The condition of an Application that is held; `None` when its resources are as these revisions
 /// say.
-pub fn condition(
+pub(crate) fn condition(
     app: &App,
     held: Result<&Observation<'_>, &ObserveError>,
     revisions: &[String],

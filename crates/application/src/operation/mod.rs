@@ -69,12 +69,12 @@ pub fn begin(app: &mut App, now: Timestamp) {
 }
 
 /// When the last operation ended, or the last attempt of a running one.
-pub fn finished(state: &OperationState) -> Option<Timestamp> {
+pub(crate) fn finished(state: &OperationState) -> Option<Timestamp> {
     state.finished_at.as_ref().map(|at| at.0)
 }
 
 /// Identifies one operation across Applications; part of the stamps on hooks.
-pub fn id(application: &Value, started_at: Timestamp, revision: &str) -> String {
+pub(crate) fn id(application: &Value, started_at: Timestamp, revision: &str) -> String {
     sync::operation_id(&uid(application), started_at, revision)
 }
 
@@ -95,7 +95,7 @@ pub fn is_itself(application: &Value, key: &ResourceKey, live: &Value) -> bool {
 }
 
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.
-pub fn pin(app: &mut App, of: &[String]) {
+pub(crate) fn pin(app: &mut App, of: &[String]) {
     let spec = app.spec();
     let (field, mut sources) =
         requested_sources(app).unwrap_or_else(|| (InEffect::of(spec).field, of_spec(spec)));
@@ -165,7 +165,7 @@ pub(crate) fn of_spec(spec: &Value) -> Vec<Value> {
 }
 
 /// The number of retries before this attempt.
-pub fn attempt(state: &OperationState) -> u64 {
+pub(crate) fn attempt(state: &OperationState) -> u64 {
     u64::try_from(state.retry_count).unwrap_or(0)
 }
 
@@ -183,7 +183,7 @@ pub fn stored_results(state: &OperationState) -> (Vec<ResourceResult>, sync::Pro
 }
 
 /// Stores the decision of the wave engine.
-pub fn store(state: &mut OperationState, plan: &sync::SyncPlan) {
+pub(crate) fn store(state: &mut OperationState, plan: &sync::SyncPlan) {
     state.message = plan.detailed_message();
     if !plan.phase.is_completed() {
         state.phase = plan.phase;
@@ -352,7 +352,12 @@ fn drop_announced(state: &mut OperationState) {
 
 /// Ends the operation (SE-372): sets phase, time and history, and removes the
 /// request, unless it was replaced by another one in the meantime.
-pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, now: Timestamp) {
+pub(crate) fn finish(
+    app: &mut App,
+    phase: OperationPhase,
+    message: impl Into<String>,
+    now: Timestamp,
+) {
     let limit = app.spec_view().revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let state = &mut app.status.operation_state;
     let finished = stored(now).max(started(state).map_or(stored(now), stored));
@@ -370,7 +375,7 @@ pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, 
 }
 
 /// When the operation started.
-pub fn started(state: &OperationState) -> Option<Timestamp> {
+pub(crate) fn started(state: &OperationState) -> Option<Timestamp> {
     state.started_at.as_ref().map(|at| at.0)
 }
 
@@ -415,7 +420,7 @@ pub fn check(state: &OperationState) -> Result<(), String> {
 /// # Errors
 ///
 /// A message, when the request has no sync.
-pub fn request(
+pub(crate) fn request(
     operation: &Requested,
     revision: &str,
     inherited: &[String],

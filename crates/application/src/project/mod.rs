@@ -474,7 +474,7 @@ pub(crate) fn inheritable_problems(project: &AppProjectSpec) -> Vec<String> {
 
 /// The errors of the spec according to the project. `server` and `name` are
 /// those of the destination cluster.
-pub fn denials(
+pub(crate) fn denials(
     spec: &ApplicationSpec,
     project_name: &str,
     project: &AppProjectSpec,
@@ -522,7 +522,7 @@ fn denied(url: &str, project_name: &str, rule: &str) -> Condition {
 }
 
 /// A URL without user name and password.
-pub fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -78,7 +78,7 @@ impl Condition {
 
 /// Replaces the conditions of the `owned` types in a list: an unchanged
 /// type and message keeps its time; the list is sorted by type, message, time.
-pub fn replace(
+pub(crate) fn replace(
     list: &mut Vec<ApplicationCondition>,
     owned: &[&str],
     new: &[Condition],

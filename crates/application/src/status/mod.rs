@@ -47,7 +47,12 @@ pub struct About<'a> {
 }
 
 /// Writes a comparison to an Application.
-pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about: &About<'_>) {
+pub fn write(
+    app: &mut App,
+    comparison: &Comparison,
+    extra: &[Condition],
+    about: &About<'_>,
+) {
     let many = InEffect::of(app.spec()).is_list();
     let options = app.spec_view().sync_policy.sync_options.iter();
     let options = SyncOptions::from_list(options.map(String::as_str));

@@ -20,7 +20,7 @@ const MAX_WORDS: usize = 4096;
 /// # Errors
 ///
 /// [`kube::Error::BuildRequest`], also for an empty name.
-pub fn checked(key: &ResourceKey) -> Result<(), kube::Error> {
+pub(crate) fn checked(key: &ResourceKey) -> Result<(), kube::Error> {
     match path_segment::problem_of_key(key) {
         None => Ok(()),
         Some(problem) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const REMEMBERED: usize = 4096;
 
 /// A resource version as a number; `None` if it is not a number: then the last event is used.
-pub fn number(resource_version: &str) -> Option<u64> {
+pub(crate) fn number(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 

@@ -120,7 +120,7 @@ impl Kept {
 }
 
 /// The Applications, by their instance names.
-pub fn instances(core: &Core, settings: &ApplicationSettings) -> Instances {
+pub(crate) fn instances(core: &Core, settings: &ApplicationSettings) -> Instances {
     Instances {
         applications: Arc::clone(&core.control_plane.applications),
         control_plane_namespace: settings.control_plane_namespace.clone(),

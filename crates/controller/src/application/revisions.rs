@@ -107,7 +107,7 @@ impl Revisions {
 }
 
 /// The key of a source.
-pub fn wanted(source: &ApplicationSource) -> WantedRevision {
+pub(crate) fn wanted(source: &ApplicationSource) -> WantedRevision {
     let named = match source.chart.as_str() {
         "" => source.tag_prefix.clone(),
         // No prefix of a tag contains a line break.

@@ -20,7 +20,7 @@ use wavegate_rollout::application_set::status::stored::{Status, StoredApplicatio
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Logs the lines that were not logged before for this ApplicationSet.
-pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
+pub(crate) fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
     let lines: BTreeSet<String> = lines.into_iter().collect();
     for line in lines.difference(known) {
         tracing::info!("dry run: would {line}");

@@ -33,7 +33,7 @@ pub struct Logged {
 
 /// Logs what was generated, once per generation: the number of Applications of each
 /// generator, and the steps with their Applications.
-pub fn generated(logged: &mut Logged, generated: &Generated) {
+pub(crate) fn generated(logged: &mut Logged, generated: &Generated) {
     let address = std::ptr::from_ref(generated).addr();
     let known = std::mem::replace(&mut logged.generated, address);
     if known == address || generated.error.is_some() {
@@ -69,7 +69,7 @@ fn list(names: &[&str]) -> String {
 }
 
 /// Logs a decision after its status was written.
-pub fn decided(logged: &mut Logged, decision: &Decision) {
+pub(crate) fn decided(logged: &mut Logged, decision: &Decision) {
     for event in &decision.events {
         match (event.warning, event.action) {
             (true, "Reconcile") => tracing::error!(reason = event.reason, "{}", event.text),
@@ -186,7 +186,7 @@ fn held(logged: &mut Logged, plan: &RolloutPlan) {
 }
 
 /// Logs the patches of Applications, without credentials: the writer of the log removes them.
-pub fn patches(writes: &WritePlan) {
+pub(crate) fn patches(writes: &WritePlan) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         for patch in &writes.patches {
             tracing::debug!(app.name = patch.name, patch = patch.json, "patching the Application");
@@ -195,7 +195,7 @@ pub fn patches(writes: &WritePlan) {
 }
 
 /// Logs the outcomes of writes.
-pub fn outcomes(outcomes: &[WriteOutcome]) {
+pub(crate) fn outcomes(outcomes: &[WriteOutcome]) {
     for WriteOutcome { application, act, ended } in outcomes {
         match ended {
             Ended::Outdated => {
@@ -230,7 +230,7 @@ pub fn outcomes(outcomes: &[WriteOutcome]) {
 }
 
 /// Logs the end of a reconcile; one without changes at debug level.
-pub fn ended(next: Next, took: Duration, has_changed: bool) {
+pub(crate) fn ended(next: Next, took: Duration, has_changed: bool) {
     let requeue_after = match next {
         Next::Gone | Next::On(_) => "none".to_owned(),
         Next::Again => "now".to_owned(),

@@ -238,6 +238,6 @@ impl SetMemory {
 }
 
 /// Removes credentials from a text.
-pub fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     wavegate_net::redact::redact_text(text).into_owned()
 }

@@ -19,7 +19,10 @@ pub type ByProject = BTreeMap<String, Demands>;
 
 /// How generators may read the repositories of a raw project, and what it demands of commits.
 /// `keys` are the public keys of those who sign.
-pub fn reads(project: &Value, keys: &BTreeMap<String, String>) -> (ProjectReads, Option<Demands>) {
+pub fn reads(
+    project: &Value,
+    keys: &BTreeMap<String, String>,
+) -> (ProjectReads, Option<Demands>) {
     match unsupported::demands(project) {
         Err(why) => (ProjectReads::Refused(why), None),
         Ok(demands) if !demands.any() => (ProjectReads::AsTheyAre, None),
@@ -41,7 +44,7 @@ pub fn reads(project: &Value, keys: &BTreeMap<String, String>) -> (ProjectReads,
 /// # Errors
 ///
 /// Why it is refused.
-pub async fn verify(
+pub(crate) async fn verify(
     request: &GitRequest,
     revision: &Revision,
     sources: &Arc<Repositories>,

@@ -102,7 +102,7 @@ pub async fn run<C: Reconciler>(
 }
 
 /// Runs a reconcile and contains its failures and panics (SE-375, AS-149).
-pub async fn contained<C: Reconciler>(
+pub(crate) async fn contained<C: Reconciler>(
     controller: &C,
     key: &ObjectKey,
     reconcile: impl Future<Output = Result<ReconcileResult, Error>>,

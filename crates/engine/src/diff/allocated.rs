@@ -14,7 +14,7 @@ const FIELDS: [&str; 6] = [
 ];
 
 /// Where a target sets such a field to nothing, as with `clusterIP: ""`, it has what live has.
-pub fn keep(wanted: &mut Value, found: &Value) {
+pub(crate) fn keep(wanted: &mut Value, found: &Value) {
     let kind = KindRef::of(wanted);
     if !kind.group.is_empty() || kind.kind != "Service" {
         return;

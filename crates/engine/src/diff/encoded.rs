@@ -9,7 +9,7 @@ pub fn encoded_map(object: &mut Value, field: &str) {
 }
 
 /// The same for the certificates of authorities, wherever these kinds have them.
-pub fn authorities(value: &mut Value) {
+pub(crate) fn authorities(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map {

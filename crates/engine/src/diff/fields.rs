@@ -80,7 +80,7 @@ impl<'a> Owners<'a> {
 }
 
 /// The entries of `metadata.managedFields`.
-pub fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -137,7 +137,7 @@ pub fn is_leaf(tree: &Value) -> bool {
 }
 
 /// The keyed elements of a list's tree: their keys and what is below.
-pub fn elements(tree: &Value) -> impl Iterator<Item = (Map<String, Value>, &Value)> {
+pub(crate) fn elements(tree: &Value) -> impl Iterator<Item = (Map<String, Value>, &Value)> {
     tree.as_object().into_iter().flatten().filter_map(|(key, below)| {
         let keys = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
         Some((keys, below))

@@ -77,7 +77,7 @@ pub type Sides<'a> = (Option<&'a Value>, Option<&'a Value>, Option<&'a Value>);
 
 /// The ignored paths of both sides of each pair. The expressions of all pairs are evaluated
 /// together.
-pub fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
+pub(crate) fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
     let rules: Vec<Vec<&Rule>> = (pairs.iter())
         .map(|(target, live, _)| {
             target.or(*live).map_or_else(Vec::new, |object| config.rules_for(object).collect())

@@ -65,7 +65,7 @@ pub fn mask(states: &mut [&mut Value]) {
 }
 
 /// The message of a rule that failed on a Secret, without quoted values.
-pub fn rule(words: &str) -> String {
+pub(crate) fn rule(words: &str) -> String {
     let mut escaped = false;
     let end = words.char_indices().skip(1).find(|(_, c)| {
         let closes = *c == '"' && !escaped;

@@ -62,7 +62,7 @@ impl<'a> Past<'a> {
 
 /// The predicted object. `path` is the list of field names from the root, without list
 /// elements. `live` contains no nulls.
-pub fn merge<'a>(
+pub(crate) fn merge<'a>(
     basis: &Basis<'_>,
     target: &'a Value,
     live: &Value,

@@ -117,7 +117,7 @@ pub fn to_pointer(path: &[Step]) -> String {
 
 /// The path of pointer tokens in this value, if it exists. A token is an index exactly if
 /// the parent is a list (SE-172).
-pub fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
+pub(crate) fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
     let mut here = value;
     let mut path = Path::with_capacity(tokens.len());
     for token in tokens {
@@ -138,7 +138,7 @@ pub fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
 }
 
 /// The value at a path.
-pub fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
     path.iter().try_fold(value, |here, step| match step {
         Step::Key(key) => here.as_object()?.get(key),
         Step::Index(index) => here.as_array()?.get(*index),

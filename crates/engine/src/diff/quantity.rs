@@ -38,7 +38,7 @@ const DECIMAL: [(&str, i32); 10] = [
 
 /// Converts a quantity to its canonical string; a number becomes a string, too. Invalid
 /// quantities are left for the API server to reject.
-pub fn canonicalize(value: &mut Value) {
+pub(crate) fn canonicalize(value: &mut Value) {
     let text = match &*value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -58,7 +58,7 @@ pub fn thousandths(text: &str) -> Option<i64> {
 
 /// The canonical string of a quantity: no fraction, the largest possible suffix of its
 /// family. `None` for an invalid or too large quantity.
-pub fn canonical(text: &str) -> Option<String> {
+pub(crate) fn canonical(text: &str) -> Option<String> {
     let (nanos, family) = parse(text)?;
     if nanos == 0 {
         return Some("0".to_owned());

@@ -65,7 +65,7 @@ impl Schemas {
 }
 
 /// The schema of one field.
-pub fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     let property = schema.get("properties").and_then(|properties| properties.get(name));
     property.or_else(|| schema.get("additionalProperties").filter(|schema| schema.is_object()))
 }

@@ -13,7 +13,7 @@ const OBSERVED: &str = "/status/observedGeneration";
 
 /// SE-450. A paused Deployment is Suspended even when it also failed, since it does not
 /// change until it is resumed (V-119).
-pub fn deployment(object: &Value) -> Health {
+pub(crate) fn deployment(object: &Value) -> Health {
     if is_true(object, "/spec/paused") {
         return Health::suspended("Deployment is paused");
     }

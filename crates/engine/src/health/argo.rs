@@ -10,7 +10,7 @@ use super::status::{Health, Status};
 use wavegate_api::Raw;
 
 /// SE-461.
-pub fn workflow(object: &Value) -> Health {
+pub(crate) fn workflow(object: &Value) -> Health {
     let status = match object.text("/status/phase") {
         "" | "Pending" | "Running" => Status::Progressing,
         "Succeeded" => Status::Healthy,

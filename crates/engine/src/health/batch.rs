@@ -10,7 +10,7 @@ use wavegate_api::Raw;
 /// SE-455 with the correction of SE-582: only conditions with status `True` count. A
 /// resumed Job has `Suspended=False` while it runs; treating it as ended would complete a
 /// hook too early.
-pub fn job(object: &Value) -> Health {
+pub(crate) fn job(object: &Value) -> Health {
     let holds = |kind: &str| -> Option<Condition<'_>> {
         conditions(object).filter(|c| c.kind() == kind && c.is_true()).last()
     };

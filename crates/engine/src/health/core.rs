@@ -8,7 +8,7 @@ use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-456. Only a load balancer has an address to wait for.
-pub fn service(object: &Value) -> Health {
+pub(crate) fn service(object: &Value) -> Health {
     let balancer = object.text("/spec/type") == "LoadBalancer";
     if balancer && object.items("/status/loadBalancer/ingress").is_empty() {
         Health::progressing("")

@@ -7,7 +7,7 @@ use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-472. Without a status, the API server has not processed it yet.
-pub fn crd(object: &Value) -> Health {
+pub(crate) fn crd(object: &Value) -> Health {
     if object.is_deleting() {
         return Health::progressing("CRD is terminating");
     }
@@ -31,7 +31,7 @@ pub fn crd(object: &Value) -> Health {
 }
 
 /// SE-474, Certificate: a renewal in progress takes precedence over the existing certificate.
-pub fn certificate(object: &Value) -> Health {
+pub(crate) fn certificate(object: &Value) -> Health {
     let issuing =
         condition(object, "Issuing").filter(|c| c.is_true() && !is_stale_condition(object, *c));
     match issuing {
@@ -41,7 +41,7 @@ pub fn certificate(object: &Value) -> Health {
 }
 
 /// SE-474, Issuer.
-pub fn issuer(object: &Value) -> Health {
+pub(crate) fn issuer(object: &Value) -> Health {
     by_condition(object, "Ready", "Initializing issuer")
 }
 

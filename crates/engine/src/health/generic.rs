@@ -88,7 +88,7 @@ pub fn is_for(group: &str, kind: &str) -> bool {
 }
 
 /// The health of an object by what it reports; `None` when it reports nothing.
-pub fn assess(object: &Value) -> Option<Health> {
+pub(crate) fn assess(object: &Value) -> Option<Health> {
     let status = object.get("status")?;
     if status.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;

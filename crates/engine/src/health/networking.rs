@@ -7,7 +7,7 @@ use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-458. An entry without an address counts: some controllers write `{}`.
-pub fn ingress(object: &Value) -> Health {
+pub(crate) fn ingress(object: &Value) -> Health {
     if object.items("/status/loadBalancer/ingress").is_empty() {
         Health::progressing("")
     } else {
@@ -16,7 +16,7 @@ pub fn ingress(object: &Value) -> Health {
 }
 
 /// SE-477. Conditions of an older generation are ignored (see `read`).
-pub fn gateway(object: &Value) -> Health {
+pub(crate) fn gateway(object: &Value) -> Health {
     const FAULTS: [&str; 2] = ["ResolvedRefs", "Accepted"];
     let fresh = |c: &Condition<'_>| !is_stale_condition(object, *c);
     for kind in FAULTS {

@@ -12,7 +12,7 @@ use wavegate_api::annotations::IGNORE_RESTART_POLICY;
 use wavegate_api::hooks::role;
 
 /// SE-465, in the order of the specification.
-pub fn pod(object: &Value) -> Health {
+pub(crate) fn pod(object: &Value) -> Health {
     let long_running = is_long_running(object);
     let message = object.text("/status/message");
     if long_running {

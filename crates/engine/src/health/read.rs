@@ -9,7 +9,7 @@ use wavegate_api::Raw;
 
 /// The integer at a JSON pointer; `None` when absent or not a number. A number with a
 /// zero fraction (`3.0`) is an integer.
-pub fn number(object: &Value, pointer: &str) -> Option<i64> {
+pub(crate) fn number(object: &Value, pointer: &str) -> Option<i64> {
     let value = object.pointer(pointer)?;
     // The cast saturates and truncates; counts have no fraction.
     value.as_i64().or_else(|| value.as_f64().map(|float| float as i64))
@@ -17,7 +17,7 @@ pub fn number(object: &Value, pointer: &str) -> Option<i64> {
 
 /// The number at a JSON pointer, 0 when absent: the API server omits status counters that
 /// are zero.
-pub fn count(object: &Value, pointer: &str) -> i64 {
+pub(crate) fn count(object: &Value, pointer: &str) -> i64 {
     number(object, pointer).unwrap_or(0)
 }
 
@@ -27,12 +27,12 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
 }
 
 /// The conditions under `/status/conditions`, in order.
-pub fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
+pub(crate) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
     object.items("/status/conditions").iter().map(Condition)
 }
 
 /// The first condition of a type.
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
     conditions(object).find(|condition| condition.kind() == kind)
 }
 
@@ -74,7 +74,7 @@ impl<'a> Condition<'a> {
 }
 
 /// `metadata.generation`, 0 when absent.
-pub fn generation(object: &Value) -> i64 {
+pub(crate) fn generation(object: &Value) -> i64 {
     count(object, "/metadata/generation")
 }
 

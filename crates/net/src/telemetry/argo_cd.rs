@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// The same line with `time`, `level`, `msg`, the fields of its spans beside its own, and an
 /// Application by `application`, `app-namespace` and `app-qualified-name`. A line that is no
 /// object stays as it is.
-pub fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let Ok(Value::Object(mut from)) = serde_json::from_str::<Value>(text) else {
         return text.to_owned();
     };

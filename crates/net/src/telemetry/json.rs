@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// The line with credentials removed from each text in it. A text is redacted as it was before it
 /// was escaped: a quote that belongs to a password would end it otherwise, and the line would be
 /// no JSON.
-pub fn redacted(line: &str) -> Cow<'_, str> {
+pub(crate) fn redacted(line: &str) -> Cow<'_, str> {
     let as_a_whole = crate::redact::redact_text(line);
     let is_plain = matches!(as_a_whole, Cow::Borrowed(_)) && !line.contains('\\');
     if is_plain || !line.starts_with('{') {

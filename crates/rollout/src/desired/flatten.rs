@@ -10,13 +10,13 @@ use wavegate_api::selector::Selector;
 
 /// Whether `selector` of a generator keeps a parameter set; the keys of nested values are
 /// joined with dots, in both template modes.
-pub fn matches(selector: &Selector, set: &Map<String, Value>) -> bool {
+pub(crate) fn matches(selector: &Selector, set: &Map<String, Value>) -> bool {
     selector.is_empty() || selector.selects(&flatten(set))
 }
 
 /// One entry per leaf; the keys of nested objects are joined with dots, those of lists are
 /// indexes. Empty objects and lists have no entry.
-pub fn flatten(set: &Map<String, Value>) -> BTreeMap<String, String> {
+pub(crate) fn flatten(set: &Map<String, Value>) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
     for (key, value) in set {
         add(key.clone(), value, &mut flat);
@@ -43,7 +43,7 @@ fn add(key: String, value: &Value, flat: &mut BTreeMap<String, String>) {
 }
 
 /// A value as Go prints it with `%v` (AS-111).
-pub fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), float_text),

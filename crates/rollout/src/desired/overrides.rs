@@ -10,7 +10,7 @@ const VALUES_OBJECT: &str = "valuesObject";
 /// Empty are null, `false`, 0, `""` and empty lists and objects: such a value
 /// in a generator's template cannot override anything. Lists and `valuesObject` are not
 /// merged: that of the generator is taken whole.
-pub fn merge(own: &Value, base: &Value) -> Value {
+pub(crate) fn merge(own: &Value, base: &Value) -> Value {
     match (own, base) {
         (Value::Object(own), Value::Object(base)) => {
             let mut merged = base.clone();

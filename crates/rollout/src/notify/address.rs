@@ -40,7 +40,7 @@ pub fn refusal(address: IpAddr, is_encrypted: bool, allow_private: bool) -> Opti
 }
 
 /// The kind of an address. One that contains an IPv4 address is of its kind.
-pub fn class(address: IpAddr) -> Class {
+pub(crate) fn class(address: IpAddr) -> Class {
     if METADATA.contains(&address) {
         return Class::Never;
     }

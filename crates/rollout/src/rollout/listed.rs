@@ -53,7 +53,7 @@ pub const RECORDS_PER_RECONCILE: usize = 50;
 ///
 /// `spec` is the digest of its generated spec, or `None` if unknown; then it is
 /// not compared. `began` is when the rollout began.
-pub fn implied(
+pub(crate) fn implied(
     name: &str,
     step: Option<usize>,
     record: Option<&Record>,
@@ -167,7 +167,7 @@ pub struct Listed {
 ///
 /// A compacted status stays compacted until all entries are clearly below the
 /// limit, so that it does not change its form with every message.
-pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> Listed {
+pub(crate) fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> Listed {
     let was_compact = members.iter().any(|member| member.entry.is_some() && !member.is_listed);
     let all: usize = entries.iter().map(|entry| status::bytes(entry, MESSAGE_LIMIT)).sum();
     let most = if was_compact { limit / 4 * 3 } else { limit };

@@ -28,7 +28,7 @@ const OBSERVED_AFTER: SignedDuration = SignedDuration::from_secs(60);
 ///
 /// `stored` is the entry of the last reconcile, if any. Never promotes Waiting
 /// to Pending. The rule numbers are those of AS-353.
-pub fn advance(
+pub(crate) fn advance(
     name: &str,
     stored: Option<&Entry>,
     step: Option<usize>,

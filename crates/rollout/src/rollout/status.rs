@@ -147,7 +147,7 @@ fn byte_as_json(byte: u8) -> usize {
 
 /// The longest prefix of a text of at most this many bytes as JSON, in whole
 /// characters.
-pub fn cut(text: &str, limit: usize) -> &str {
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
     if text.len() * 6 <= limit {
         return text;
     }

@@ -99,7 +99,7 @@ struct ServerRef {
 }
 
 /// An event of the cloud.
-pub fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+pub(crate) fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
     let provider = Provider::Bitbucket;
     match event {
         "repo:push" => {
@@ -114,7 +114,7 @@ pub fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
 }
 
 /// An event of a server.
-pub fn server(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+pub(crate) fn server(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
     let provider = Provider::BitbucketServer;
     match event {
         "repo:refs_changed" => {

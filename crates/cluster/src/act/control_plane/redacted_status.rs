@@ -15,7 +15,7 @@ const TIME: &str = "lastTransitionTime";
 /// The decision compared the unredacted status with the stored, redacted one. So a
 /// condition that is unchanged after redaction keeps its time; otherwise each decision
 /// would cause a write.
-pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
+pub(crate) fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
     let mut redacted = wanted.clone();
     redact::redact_messages(&mut redacted);
     if redacted == *wanted {

@@ -47,7 +47,7 @@ pub fn is_secret(key: &ResourceKey) -> bool {
 
 /// Removes confidential values from an outcome if it is about a Secret; `object` is the
 /// object that was sent.
-pub fn redacted(happened: ActionResult, key: &ResourceKey, object: &Value) -> ActionResult {
+pub(crate) fn redacted(happened: ActionResult, key: &ResourceKey, object: &Value) -> ActionResult {
     match happened {
         ActionResult::Failed(words) if is_secret(key) => {
             ActionResult::Failed(scrub(&words, key, object))
@@ -75,7 +75,7 @@ pub fn redacted_error(mut error: kube::Error, key: &ResourceKey, object: &Value)
 
 /// Removes confidential values from a message about a Secret. `object` is the Secret or a
 /// part of it. Values of a wrong type or encoding are reported by field name.
-pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
+pub(crate) fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
     let words = beginning(words);
     let mut found = Found::default();
     found.names.extend(NAMES.map(str::to_owned));

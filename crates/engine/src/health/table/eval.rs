@@ -64,7 +64,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Whether a test holds. What it found is kept in the scope, for the message.
-pub fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
+pub(crate) fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
     match test {
         Test::Not(test) => !holds(test, &mut scope.clone()),
         Test::Condition { types, statuses, reasons } => {

@@ -113,12 +113,12 @@ fn table() -> Option<&'static Table> {
 }
 
 /// Whether the table has rules for a kind.
-pub fn contains(group: &str, kind: &str) -> bool {
+pub(crate) fn contains(group: &str, kind: &str) -> bool {
     table().is_some_and(|table| table.block(group, kind).is_some())
 }
 
 /// The health of an object by the rules of its kind; `None` without rules.
-pub fn assess(group: &str, kind: &str, object: &Value) -> Option<Health> {
+pub(crate) fn assess(group: &str, kind: &str, object: &Value) -> Option<Health> {
     Some(table()?.block(group, kind)?.assess(object))
 }
 

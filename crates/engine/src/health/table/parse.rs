@@ -147,7 +147,7 @@ type Parsed<T> = Result<T, String>;
 const MAX_USES: usize = 16;
 
 /// Parses files of rules.
-pub fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError> {
+pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError> {
     let mut definitions: HashMap<String, Vec<String>> = HashMap::new();
     let mut blocks: Vec<Block> = Vec::new();
     for (file, text) in sources {

@@ -90,7 +90,7 @@ pub struct HoldReasons<'a> {
 
 /// That a plan deletes more Applications than the policies of a set permit (ST-050). `exist` is
 /// how many the set has.
-pub fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<String> {
+pub(crate) fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<String> {
     let exceeded = limits.iter().find_map(|(policy, max)| {
         // A share of one is at least one.
         let limit = match max {
@@ -124,7 +124,7 @@ pub fn over_hidden(policies: &[String], deletes: usize) -> Option<String> {
 
 /// Removes the deletions from a plan that emptied generators ask for, or that another set may
 /// be meant to prevent.
-pub fn hold(
+pub(crate) fn hold(
     set: &StoredApplicationSet,
     generated: &Generated,
     settings: &Settings,

@@ -9,7 +9,7 @@ use wavegate_api::ResourceKey;
 use wavegate_api::annotations::SKIP_RECONCILE;
 
 /// Why an Application is not reconciled; `None` when it is.
-pub fn why(target: &Target, existing: &Existing, clusters: &[Cluster]) -> Option<Excluded> {
+pub(crate) fn why(target: &Target, existing: &Existing, clusters: &[Cluster]) -> Option<Excluded> {
     if existing.is_skipped {
         let why = format!("its annotation {SKIP_RECONCILE} excludes it from reconciling");
         return Some(Excluded { why, secret: None });

@@ -160,7 +160,7 @@ impl Existing {
 
 /// What a rollout observes of an Application and what was read of it. `spec_differs`: whether
 /// the generated spec is a different one ([`Comparison`]).
-pub fn observe(live: &Value, app: &LiveApplication, spec_differs: bool) -> Observed {
+pub(crate) fn observe(live: &Value, app: &LiveApplication, spec_differs: bool) -> Observed {
     let LiveApplication { spec, status, .. } = app;
     let in_effect = InEffect::of(spec_of(live));
     let has = |is: fn(&str) -> bool| status.conditions.iter().any(|one| is(&one.type_));

@@ -12,7 +12,7 @@ use wavegate_engine::promotion::{PROMOTION, USERNAME, promotion_text};
 ///
 /// `generated` is the Application as generated, before its automated sync is
 /// disabled.
-pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
+pub(crate) fn build(start: &Start, set: &str, generated: &Value) -> Value {
     let spec = LiveSpec::of(generated);
     let prunes = spec.prunes();
     let LiveSyncPolicy { sync_options, retry, .. } = spec.sync_policy;

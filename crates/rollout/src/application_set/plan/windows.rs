@@ -25,7 +25,7 @@ pub struct Facts<'a> {
 
 /// Why the windows of its project deny a sync of an Application; `None` when
 /// they allow it. `is_manual`: whether a sync of a rollout counts as manual.
-pub fn denied(
+pub(crate) fn denied(
     wanted: &Wanted,
     facts: &Facts<'_>,
     is_manual: bool,
@@ -52,7 +52,7 @@ pub fn denied(
 /// for a window is terminated as by `argocd app terminate-op`. Only if the
 /// Application is unchanged since it was observed, since the operation may
 /// start at any time.
-pub fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Existing]) {
+pub(crate) fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Existing]) {
     for name in names {
         let Ok(at) = existing.binary_search_by(|one| (*one.name).cmp(name)) else { continue };
         let existing = &existing[at];

@@ -7,7 +7,7 @@ use wavegate_api::HealthStatus;
 
 /// Adds to a start what it leaves: the revisions that were deployed before, if the Application
 /// was Healthy with them and nothing but the revision differs now.
-pub fn complete(started: &mut Started, wanted: &Wanted, existing: &Existing) {
+pub(crate) fn complete(started: &mut Started, wanted: &Wanted, existing: &Existing) {
     started.base = wanted.base.to_string();
     if started.goes_back || !started.good.is_empty() {
         return;

@@ -54,7 +54,7 @@ pub fn read(application: &Value) -> Option<Record> {
 }
 
 /// The annotation's value for the Application of this UID.
-pub fn text(record: &Record, uid: &str) -> String {
+pub(crate) fn text(record: &Record, uid: &str) -> String {
     let carried = Carried {
         kind: kind_text(record.kind).to_owned(),
         step: step_text(record.step),

@@ -39,7 +39,7 @@ pub fn went_back_just_now(live: &Value, app: &LiveApplication) -> bool {
 }
 
 /// The annotation's value for the Application of this UID.
-pub fn text(started: &Started, uid: &str) -> String {
+pub(crate) fn text(started: &Started, uid: &str) -> String {
     let start = RunStart {
         run: started.run.clone(),
         spec: started.target.spec.clone(),

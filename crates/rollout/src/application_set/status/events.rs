@@ -40,7 +40,7 @@ impl Event {
 }
 
 /// A warning about a generator or the template.
-pub fn generator(warning: &str) -> Event {
+pub(crate) fn generator(warning: &str) -> Event {
     Event::warning("GeneratorWarning", "Generate", warning.to_owned())
 }
 
@@ -54,7 +54,7 @@ pub fn failure(old: &Status, new: &Status, failure: Option<&Failure>) -> Option<
 
 /// A configuration error of a rollout, or a disabled feature, is reported when
 /// it appears or changes.
-pub fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
+pub(crate) fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
     let kind = condition::INVALID_ROLLOUT_CONFIG;
     if !new.has(kind, "True") || old.condition(kind) == new.condition(kind) {
         return None;
@@ -138,7 +138,7 @@ pub fn deletion_stuck(stuck: &Stuck) -> Event {
 }
 
 /// An Application was written.
-pub fn written(outcome: &WriteOutcome, writes: &WritePlan) -> Option<Event> {
+pub(crate) fn written(outcome: &WriteOutcome, writes: &WritePlan) -> Option<Event> {
     let application = &outcome.application;
     let (reason, what) = match (&outcome.ended, outcome.act) {
         (Ended::Written, Act::Create) => ("created", "Created"),

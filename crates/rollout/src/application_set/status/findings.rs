@@ -75,7 +75,7 @@ pub struct Rollout<'a> {
 }
 
 /// The failure of a set whose strategy is ambiguous; `None` when it is valid.
-pub fn held(misspelt: &[Problem]) -> Option<Failure> {
+pub(crate) fn held(misspelt: &[Problem]) -> Option<Failure> {
     if misspelt.is_empty() {
         return None;
     }

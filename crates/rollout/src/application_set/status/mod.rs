@@ -65,7 +65,7 @@ pub fn without_error(set: &StoredApplicationSet, now: Timestamp) -> Status {
 /// Computes the new status; equal to the old one when nothing changed.
 ///
 /// Fields that are unknown after a failed generation are kept (AS-141).
-pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
+pub(crate) fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     let old = &findings.set.status;
     let mut status = Status { exists: true, storage: old.storage.clone(), ..Status::default() };
     resources(findings, &mut status);

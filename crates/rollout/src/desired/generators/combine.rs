@@ -34,7 +34,7 @@ fn text_of(value: Value) -> Value {
 /// # Errors
 ///
 /// A key that has different values in both.
-pub fn union(
+pub(crate) fn union(
     first: &Map<String, Value>,
     second: &Map<String, Value>,
 ) -> Result<Map<String, Value>, String> {

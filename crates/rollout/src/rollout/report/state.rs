@@ -48,7 +48,10 @@ pub struct Report {
 }
 
 /// The report of a set and the Applications that it owns.
-pub fn report(set: Set, applications: impl IntoIterator<Item = (String, Application)>) -> Report {
+pub fn report(
+    set: Set,
+    applications: impl IntoIterator<Item = (String, Application)>,
+) -> Report {
     let known = |(name, application)| (name, Member::new(Some(application)));
     let members = applications.into_iter().map(known).collect();
     let mut report = Report { members, ..Report::default() };

@@ -21,7 +21,11 @@ const SIGNATURES: usize = 20;
 const NAMED: usize = 3;
 
 /// How a started Application has failed (ST-040); `None` while it has not.
-pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Option<Failure> {
+pub fn of(
+    row: &Row<'_>,
+    deadline: Option<SignedDuration>,
+    now: Timestamp,
+) -> Option<Failure> {
     let (entry, seen) = (row.entry.as_ref()?, row.member.observed?);
     let started = row.member.started?;
     let failure = |message: &str| {
@@ -119,7 +123,7 @@ pub struct Verdict {
 }
 
 /// Judges the failed Applications by the budgets (ST-042, ST-043).
-pub fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
+pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
     let failed: Vec<&Row<'_>> = rows.iter().filter(|row| row.steering.failure.is_some()).collect();
     let mut sizes: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for row in rows {
@@ -177,7 +181,7 @@ const fn care(on_failure: OnFailure) -> u8 {
 }
 
 /// Excuses Applications that failed within the budget, and those that were not Healthy before.
-pub fn excuse(rules: &Rules, verdict: &Verdict, rows: &mut [Row<'_>], now: Timestamp) {
+pub(crate) fn excuse(rules: &Rules, verdict: &Verdict, rows: &mut [Row<'_>], now: Timestamp) {
     for row in rows.iter_mut().filter(|row| row.steering.excuse.is_none()) {
         if row.steering.failure.is_some() {
             row.steering.excuse = verdict.excuses.then_some(Excuse::Failed);

@@ -189,7 +189,7 @@ impl ClosedGate {
 
 /// The gates that are shut, by their index in the rules. A gate that the run does not know, such as
 /// one that was added after its end, is not shut.
-pub fn shut(
+pub(crate) fn shut(
     steering: &Steering<'_>,
     gates: &[RunGate],
     rows: &[Row<'_>],

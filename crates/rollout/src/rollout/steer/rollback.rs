@@ -30,7 +30,7 @@ pub enum RollbackState {
 }
 
 /// Where it stands.
-pub fn standing(started: &Started, seen: &Observed, retries: bool) -> RollbackState {
+pub(crate) fn standing(started: &Started, seen: &Observed, retries: bool) -> RollbackState {
     if started.good.is_empty() {
         return RollbackState::Cannot;
     }

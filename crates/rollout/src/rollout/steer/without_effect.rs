@@ -26,7 +26,7 @@ const NAME: usize = 100;
 /// What has no effect, in words. `timeline` says which approvals and skips had one before the gate
 /// or the Application went; `before` is what was found before, and `reads_retries` whether retries
 /// are read in this reconcile: what a name was at that time counts.
-pub fn found(
+pub(crate) fn found(
     spec: &RolloutRunSpec,
     timeline: &[TimelineEntry],
     before: &[String],
@@ -127,7 +127,7 @@ pub fn found_late(
 }
 
 /// How many more the status of a run may name.
-pub fn room(status: &RolloutRunStatus) -> usize {
+pub(crate) fn room(status: &RolloutRunStatus) -> usize {
     NAMED.saturating_sub(status.without_effect.len())
 }
 
@@ -137,7 +137,7 @@ pub fn has_ended(status: &RolloutRunStatus) -> String {
 }
 
 /// The status of an earlier run with more words without effect, and the transitions that are new.
-pub fn recorded(
+pub(crate) fn recorded(
     status: &RolloutRunStatus,
     found: &[String],
     now: Timestamp,
