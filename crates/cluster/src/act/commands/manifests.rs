@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{self, Scope};
-use kube::{Client, ResourceExt};
+use kube::Client;
 use serde_json::Value;
 
 use wavegate_api::{Raw, crds};
@@ -19,10 +19,11 @@ use wavegate_api::{Raw, crds};
 ///
 /// When a definition is rejected.
 pub async fn define_all(client: &Client, manager: &str) -> Result<(), kube::Error> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in crds::all() {
+    let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    for definition in crds::json() {
         let params = PatchParams::apply(manager).force();
-        api.patch(&definition.name_any(), &params, &Patch::Apply(&definition)).await?;
+        api.patch(definition.name(), &params, &Patch::Apply(definition)).await?;
     }
     Ok(())
 }
