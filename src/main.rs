@@ -11,10 +11,10 @@ use wavegate_sandbox as confined;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    if let Some(code) = confined::answer() {
+    if let Some(code) = confined::answer_requests() {
         return code;
     }
-    confined::enable();
+    confined::enable_worker();
     confined::set_umask();
     cli::run(cli::parse()).unwrap_or_else(|error| cli::report(&error))
 }

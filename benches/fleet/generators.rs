@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wavegate_net::entropy::environment;
+use wavegate_net::entropy::template_environment;
 use wavegate_rollout::desired::inputs::{GitAnswer, Inputs};
-use wavegate_rollout::desired::{self, Error};
+use wavegate_rollout::desired::{self, GenerateError};
 
 use crate::process::run_to_end;
 use crate::support::repository::Repository;
@@ -126,14 +126,14 @@ fn add(table: &mut Table, case: &str, what: &str, time: Duration) {
 fn generated(set: &Value, answer: &GitAnswer) -> Duration {
     let mut inputs = Inputs::default();
     loop {
-        let mut env = environment(Timestamp::UNIX_EPOCH);
+        let mut env = template_environment(Timestamp::UNIX_EPOCH);
         let start = Instant::now();
         match desired::generate(set, &inputs, &mut env) {
             Ok(generation) => {
                 assert!(!generation.applications.is_empty());
                 return start.elapsed();
             }
-            Err(Error::Unread(requests)) => {
+            Err(GenerateError::Unread(requests)) => {
                 let answers = requests.git.into_iter();
                 inputs.git.extend(answers.map(|one| (one, Ok(Arc::new(answer.clone())))));
             }

@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::site::Site;
 use crate::support::invariants::{is_done, is_in_flight};
-use crate::support::{Kind, stand_in, world};
+use crate::support::{Kind, cluster, stand_in};
 
 /// Writes at once.
 const PARALLEL: usize = 16;
@@ -248,7 +248,7 @@ impl Worker {
         tokio::spawn(async move {
             let Ok(_place) = worker.places.acquire().await else { return };
             // A conflict: the change that caused it is answered by itself.
-            let _ = world::patch_object(
+            let _ = cluster::patch_object(
                 &worker.client,
                 Kind::Application,
                 &worker.namespace,

@@ -14,9 +14,9 @@ use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::Error;
 use crate::cli::console::output;
 use crate::cli::watch::args::timeout;
-use wavegate_api::crds::{KINDS, all, yaml};
-use wavegate_cluster::watch::failure::{has_code, reason};
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_api::crds::{KINDS, all_definitions, definition_yaml};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::health;
 
 /// Pause between two looks at the cluster.
@@ -61,7 +61,7 @@ pub(super) fn run(args: CrdsArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = KINDS.into_iter().filter(|kind| is_wanted(kind));
-    let texts: Vec<String> = wanted.filter_map(yaml).collect();
+    let texts: Vec<String> = wanted.filter_map(definition_yaml).collect();
     output::print(&texts.join("---\n"))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +73,8 @@ async fn wait(args: &CrdsArgs, kinds: &[&str]) -> Result<(), Error> {
     let cluster = ClusterConnection::connect(&cluster).await?;
     let client = cluster.client();
     let deadline = Instant::now() + args.timeout;
-    for definition in all().into_iter().filter(|one| kinds.contains(&one.spec.names.kind.as_str()))
+    for definition in
+        all_definitions().into_iter().filter(|one| kinds.contains(&one.spec.names.kind.as_str()))
     {
         loop {
             let limit = ANSWER.min(args.timeout);
@@ -113,8 +114,8 @@ async fn look(client: &Client, definition: &CustomResourceDefinition) -> Option<
     let unread = |error: &kube::Error| {
         let place = title(definition);
         Some(match has_code(error, 401) || has_code(error, 403) {
-            true => Missing::Refused(Error::input("cannot read", place, reason(error))),
-            false => Missing::Yet(reason(error)),
+            true => Missing::Refused(Error::input("cannot read", place, error_reason(error))),
+            false => Missing::Yet(error_reason(error)),
         })
     };
     let definitions: Api<kube::core::DynamicObject> =
@@ -132,7 +133,8 @@ async fn look(client: &Client, definition: &CustomResourceDefinition) -> Option<
         return Some(missing);
     }
     // Established first, served by each handler a moment later.
-    let served: Api<Object> = api(client, None, &resource(&definition.spec.names.kind));
+    let served: Api<StoredObject> =
+        kind_api(client, None, &kind_resource(&definition.spec.names.kind));
     match served.list(&ListParams::default().limit(1)).await {
         Ok(_) => None,
         // Of those who may not list all namespaces, the server does not say whether it is.
@@ -168,7 +170,7 @@ mod tests {
     /// Each definition begins without conditions, at which `kubectl wait` fails.
     #[test]
     fn a_definition_without_conditions_is_waited_for() {
-        let definition = all().remove(0);
+        let definition = all_definitions().remove(0);
         let of = |status: Value| {
             let found = not_established(&definition, &json!({"status": status}));
             match found {

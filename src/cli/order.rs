@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::console::output::{self, OutputArgs, or_dash};
 use crate::cli::files::input;
 use wavegate_api::operation::SyncPhase;
-use wavegate_engine::sync::{Slot, order, prune_order};
+use wavegate_engine::sync::{Slot, apply_order, prune_order};
 
 /// Print manifests in the order in which a sync applies them
 ///
@@ -55,7 +55,7 @@ impl From<Slot> for Row {
 pub(super) fn run(args: OrderArgs) -> anyhow::Result<ExitCode> {
     let manifests: Vec<Value> =
         input::objects(&args.files)?.into_iter().map(|object| object.value).collect();
-    let slots = if args.prune { prune_order(&manifests) } else { order(&manifests) };
+    let slots = if args.prune { prune_order(&manifests) } else { apply_order(&manifests) };
     let rows: Vec<Row> = slots.into_iter().map(Row::from).collect();
     args.output.print(&rows, |rows| {
         let cells = |row: &Row| {

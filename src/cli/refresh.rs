@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
 use crate::cli::sync::INTERRUPTED;
 use crate::cli::sync::follow::Versions;
 use crate::cli::watch::args::{timeout, until};
-use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
+use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation_of};
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::commands::refresh;
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 
 /// Prefixes of the name of an ApplicationSet, as for kubectl.
 const SET_PREFIXES: [&str; 4] =
@@ -155,14 +155,14 @@ async fn refresh(
         Some(_) => refresh::application_set(cluster.client(), &key, now).await,
         None => {
             // A weaker request must not take the place of a pending one.
-            let hard = args.hard || annotations::refresh(&found) == Some(Refresh::Hard);
+            let hard = args.hard || annotations::requested_refresh(&found) == Some(Refresh::Hard);
             refresh::refresh_application(cluster.client(), &key, hard, now).await
         }
     };
     match written {
         Ok(true) => {}
         Ok(false) => return Err(Error::input("cannot refresh", place, "it was deleted")),
-        Err(error) => return Err(Error::input("cannot refresh", place, reason(&error))),
+        Err(error) => return Err(Error::input("cannot refresh", place, error_reason(&error))),
     }
     if args.no_wait {
         return Ok(Refreshed::of(&found));
@@ -195,7 +195,7 @@ async fn refresh(
         let Some(version) = version else {
             return Err(Error::check("cannot refresh", place, "it was deleted"));
         };
-        if annotation(&version, requested).is_none() {
+        if annotation_of(&version, requested).is_none() {
             return Ok(Refreshed::of(&version));
         }
     }
@@ -224,7 +224,8 @@ impl Refreshed {
 fn table(all: &[Refreshed], requested: bool) -> String {
     if requested {
         let line = |one: &Refreshed| {
-            printable(&format!("{}/{}: a refresh is requested", one.namespace, one.name)) + "\n"
+            printable_text(&format!("{}/{}: a refresh is requested", one.namespace, one.name))
+                + "\n"
         };
         return all.iter().map(line).collect();
     }
@@ -242,7 +243,7 @@ fn table(all: &[Refreshed], requested: bool) -> String {
     for one in all {
         for error in &one.errors {
             let prefix = if all.len() > 1 { format!("{}: ", one.name) } else { String::new() };
-            text.push_str(&printable(&format!("{prefix}{error}")));
+            text.push_str(&printable_text(&format!("{prefix}{error}")));
             text.push('\n');
         }
     }

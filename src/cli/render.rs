@@ -89,7 +89,7 @@ async fn generated(args: &RenderArgs) -> Result<(Vec<Value>, ExitCode), Error> {
         let known = generate::assumed(&generation);
         let problems = match &controller {
             Some(controller) => controller.problems(&generation, &controller.known(known)),
-            None => validate::problems(&generation, &known),
+            None => validate::validation_problems(&generation, &known),
         };
         for (name, problem) in problems {
             let place = set.described();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::Error;
-use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
+use crate::cli::console::output::{self, OutputArgs, or_dash, printable_text};
 use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
 use crate::cli::rollout_view::sentence::why;
 use crate::cli::rollout_view::state::message;
@@ -23,9 +23,9 @@ use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::name_of;
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{Member, Report, State};
-use wavegate_rollout::rollout::steps::Strategy;
-use wavegate_rollout::steering::{Run, current};
+use wavegate_rollout::rollout::report::{Member, Report, ReportState};
+use wavegate_rollout::rollout::steps::StepStrategy;
+use wavegate_rollout::steering::{Run, current_run};
 
 /// The most namespaces in a message.
 const NAMES: usize = 10;
@@ -67,7 +67,7 @@ pub(super) struct SetSummary {
     pub application_set: String,
     /// `RollingSync` or `AllAtOnce`.
     pub strategy: &'static str,
-    pub state: State,
+    pub state: ReportState,
     /// The first incomplete step, counted from 1; `null` when there is none.
     pub step: Option<usize>,
     pub steps: usize,
@@ -120,7 +120,7 @@ impl SetSummary {
         run: Option<&Run>,
     ) -> Self {
         let run = run.and_then(RunSummary::of);
-        let report = report_input::read(set, applications);
+        let report = report_input::read_report(set, applications);
         let (complete, total) = report.progress();
         let held = match report.set.status.holds_deletions {
             true => "; deletions are held until a person approves them, see explain",
@@ -131,8 +131,8 @@ impl SetSummary {
             namespace: report.set.namespace.clone(),
             application_set: report.set.name.clone(),
             strategy: match report.set.strategy {
-                Strategy::AllAtOnce => "AllAtOnce",
-                Strategy::RollingSync(_) => "RollingSync",
+                StepStrategy::AllAtOnce => "AllAtOnce",
+                StepStrategy::RollingSync(_) => "RollingSync",
             },
             state: report.state(),
             step: report.open_step.map(|step| step.saturating_add(1)),
@@ -158,7 +158,7 @@ impl SetSummary {
     fn step_text(&self) -> String {
         match self.step {
             Some(step) => format!("{step}/{}", self.steps),
-            None if self.state == State::Complete => format!("{0}/{0}", self.steps),
+            None if self.state == ReportState::Complete => format!("{0}/{0}", self.steps),
             None => "-".to_owned(),
         }
     }
@@ -258,7 +258,7 @@ fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> 
             }
         }
     };
-    printable(&text) + "\n"
+    printable_text(&text) + "\n"
 }
 
 /// Summaries of sets, sorted by namespace and name; `applications`, `runs` and `policies` may be of
@@ -278,7 +278,7 @@ pub(super) fn summaries(
     let none = BTreeMap::new();
     let read = |set: &Arc<Value>| {
         let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
-        let run = current(runs, set).map(|run| Run::read(run));
+        let run = current_run(runs, set).map(|run| Run::read(run));
         SetSummary::read(set, applications, run.as_ref()).with_policies(set, policies)
     };
     let mut summaries: Vec<SetSummary> = sets.iter().map(read).collect();
@@ -341,12 +341,12 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
         "ApplicationSet {}/{}: {}",
         summary.namespace, summary.application_set, summary.message
     );
-    let mut text = output::printable(&title) + "\n";
+    let mut text = output::printable_text(&title) + "\n";
     if let Some(run) = &summary.run {
-        text.push_str(&(output::printable(&run.text(now)) + "\n"));
+        text.push_str(&(output::printable_text(&run.text(now)) + "\n"));
     }
     if let Some(paused) = &summary.paused {
-        text.push_str(&(output::printable(paused) + "\n"));
+        text.push_str(&(output::printable_text(paused) + "\n"));
     }
     if let Some(truncated) = &summary.truncated {
         text.push_str(&format!("note: {truncated}; this table does\n"));

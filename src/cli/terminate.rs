@@ -70,7 +70,7 @@ async fn terminate(args: &TerminateArgs) -> Result<(u8, Option<OperationResult>)
             options.print(&[ProgressLine::new("operation", "Withdrawn", text)], WIDTH)?;
             return Ok((0, Some(OperationResult::of(&stored))));
         }
-        Err(operation::Error::Idle) => {
+        Err(operation::RequestError::Idle) => {
             let last = application.text("/status/operationState/phase");
             let last = if last.is_empty() { "" } else { &format!("; the last one ended: {last}") };
             let why = format!("no operation is running{last}");

@@ -19,7 +19,7 @@ use crate::cli::status;
 use crate::cli::status::SetSummary;
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_rollout::desired::Generation;
-use wavegate_rollout::rollout::report::State;
+use wavegate_rollout::rollout::report::ReportState;
 use wavegate_rollout::rollout::steer::rules::Rules;
 use wavegate_rollout::steering::Run;
 
@@ -473,7 +473,7 @@ fn no_status_causes_a_panic() {
         assert!(!explanation.summary.is_empty(), "{status}");
     }
     let rollout = json!({"rollout": {"step": u64::MAX, "progress": "9/x", "waitingFor": [1, {}]}});
-    assert_eq!(explained(rollout, &[]).state, State::Rolling);
+    assert_eq!(explained(rollout, &[]).state, ReportState::Rolling);
 }
 
 #[test]
@@ -610,7 +610,7 @@ fn hostile_text_is_shown_as_escapes() {
         ("\u{202e}txt", "\\u{202e}txt"),
     ];
     for (text, want) in cases {
-        assert_eq!(output::printable(text), want);
+        assert_eq!(output::printable_text(text), want);
     }
     let coloured = "\u{1b}[31m-a\u{1b}[0m\nb\u{9b}\n";
     assert_eq!(output::printable_lines(coloured, true), "\u{1b}[31m-a\u{1b}[0m\nb\\u{9b}\n");

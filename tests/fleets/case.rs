@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kube_sim::{Disturbance, Effect, SplitMix64};
-use wavegate_simulation::{Applied, Fault, Part};
+use wavegate_simulation::{Applied, ControllerPart, FleetFault};
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ pub enum What {
     Drift(String),
     /// An Application is taken out of its set.
     Remove(String),
-    Fault(Fault),
+    Fault(FleetFault),
 }
 
 /// How large a fleet is.
@@ -202,7 +202,7 @@ impl Case {
         // Another replica takes over, and what the first one has sent arrives late.
         if replicas > 1 && entropy.percent(5) {
             let at = entropy.seconds(0, FAULTS_WITHIN);
-            events.push(Event { at, what: What::Fault(Fault::LeaderFrozen(LEASE * 3)) });
+            events.push(Event { at, what: What::Fault(FleetFault::LeaderFrozen(LEASE * 3)) });
         }
         events.sort_by_key(|event| event.at);
         if policy.failures.is_some() && apps.iter().all(|app| app.fails_at.is_none()) {
@@ -324,28 +324,28 @@ fn people(entropy: &mut Entropy, apps: &[App], policy: &Policy, events: &mut Vec
     }
 }
 
-fn fault(entropy: &mut Entropy) -> Fault {
+fn fault(entropy: &mut Entropy) -> FleetFault {
     let part = |entropy: &mut Entropy| {
         entropy.one(&[
-            Part::All,
-            Part::ControlPlane,
-            Part::Destination,
-            Part::Writes,
-            Part::Resource("applications"),
-            Part::Resource("applicationsets"),
-            Part::Resource("rolloutruns"),
-            Part::Resource("deployments"),
+            ControllerPart::All,
+            ControllerPart::ControlPlane,
+            ControllerPart::Destination,
+            ControllerPart::Writes,
+            ControllerPart::Resource("applications"),
+            ControllerPart::Resource("applicationsets"),
+            ControllerPart::Resource("rolloutruns"),
+            ControllerPart::Resource("deployments"),
         ])
     };
     let of = part(entropy);
     match entropy.range(0, 15) {
-        0 => Fault::Requests {
+        0 => FleetFault::Requests {
             of,
             effect: Effect::Latency(entropy.seconds(0, 8)),
             percent: entropy.one(&[20, 100]),
             lasting: entropy.seconds(5, 90),
         },
-        1..=6 => Fault::Requests {
+        1..=6 => FleetFault::Requests {
             of,
             effect: effect(entropy),
             percent: entropy.one(&[20, 60, 100]),
@@ -354,7 +354,7 @@ fn fault(entropy: &mut Entropy) -> Fault {
         7..=9 => {
             let mut of = of;
             // No watch writes anything.
-            while of == Part::Writes {
+            while of == ControllerPart::Writes {
                 of = part(entropy);
             }
             let (disturbance, lasting) = match entropy.range(0, 5) {
@@ -365,9 +365,9 @@ fn fault(entropy: &mut Entropy) -> Fault {
                 4 => (Disturbance::Close, Duration::ZERO),
                 _ => (Disturbance::Cut, Duration::ZERO),
             };
-            Fault::Watches { of, disturbance, lasting }
+            FleetFault::Watches { of, disturbance, lasting }
         }
-        10 => Fault::Vanishes {
+        10 => FleetFault::Vanishes {
             resource: entropy.one(&[
                 "applications",
                 "applicationsets",
@@ -379,21 +379,21 @@ fn fault(entropy: &mut Entropy) -> Fault {
             code: entropy.one(&[403, 404]),
             lasting: entropy.seconds(2, 120),
         },
-        11 => Fault::DestinationDown(entropy.seconds(2, 120)),
+        11 => FleetFault::DestinationDown(entropy.seconds(2, 120)),
         12 => match entropy.percent(50) {
-            true => Fault::ClockBack(entropy.seconds(1, 90)),
-            false => Fault::ServerClockBack(entropy.seconds(1, 90)),
+            true => FleetFault::ClockBack(entropy.seconds(1, 90)),
+            false => FleetFault::ServerClockBack(entropy.seconds(1, 90)),
         },
-        13 => Fault::LeaderFrozen(entropy.seconds(1, 50)),
+        13 => FleetFault::LeaderFrozen(entropy.seconds(1, 50)),
         _ => crash(entropy),
     }
 }
 
-fn crash(entropy: &mut Entropy) -> Fault {
+fn crash(entropy: &mut Entropy) -> FleetFault {
     let at = entropy.range(1, 40) as u32;
     let late = Duration::from_millis(entropy.range(1, 10_000));
     let applied = [Applied::Never, Applied::AtOnce, Applied::After(late)];
-    Fault::Crash { at, applied: entropy.one(&applied) }
+    FleetFault::Crash { at, applied: entropy.one(&applied) }
 }
 
 fn effect(entropy: &mut Entropy) -> Effect {

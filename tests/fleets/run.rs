@@ -43,7 +43,7 @@ impl Ruling {
 pub fn run(
     case: &Case,
     mutation: Option<Mutation>,
-    mut watch: impl FnMut(&kube_sim::Entry) + Send + 'static,
+    mut watch: impl FnMut(&kube_sim::RecordedRequest) + Send + 'static,
 ) -> Ruling {
     let scenario = scenario(case);
     let court = Arc::new(Mutex::new(Court::new(case, scenario.start)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use serde_json::{Value, json};
 use wavegate_simulation::{
-    Action, Before, Behavior, Manifests, Outcome, Scenario, ScheduledAction,
+    Behavior, FleetAction, FleetBefore, Manifests, Scenario, ScheduledAction, WorkloadOutcome,
 };
 
 use crate::case::{App, Case, Event, MaxUpdate, Policy, What};
@@ -59,7 +59,7 @@ pub fn scenario(case: &Case) -> Scenario {
     objects.extend((0..case.sets.len()).map(|number| set(case, number, &[])));
     let behavior = |app: &App| {
         let (sync, health) = (app.sync, app.health);
-        (app.name.clone(), Behavior { sync, health, outcome: Outcome::Succeeds })
+        (app.name.clone(), Behavior { sync, health, outcome: WorkloadOutcome::Succeeds })
     };
     Scenario {
         namespace: CONTROL_PLANE.to_owned(),
@@ -67,7 +67,7 @@ pub fn scenario(case: &Case) -> Scenario {
         behaviors: case.apps.iter().map(behavior).collect::<BTreeMap<_, _>>(),
         uncounted: BTreeSet::new(),
         start: "2026-01-05T09:00:00Z".parse().expect("a time"),
-        before: if case.is_first { Before::Nothing } else { Before::RolledOut },
+        before: if case.is_first { FleetBefore::Nothing } else { FleetBefore::RolledOut },
         actions: actions(case),
         remedies: remedies(case),
         limit: case.faults_end() + Duration::from_secs(8 * 3600),
@@ -273,23 +273,23 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
         let action = match what {
             What::Push => {
                 commit += 1;
-                Action::Push(None)
+                FleetAction::Push(None)
             }
-            What::Restart => Action::Restart,
-            What::Pause => Action::Pause,
-            What::Resume => Action::Resume,
-            What::Approve => Action::Approve(GATE.to_owned()),
-            What::Retry => Action::Retry([].into()),
-            What::Abort => Action::Abort,
-            What::Rollback => Action::Rollback,
-            What::Skip(name) => Action::Skip([name.clone()].into()),
-            What::Drift(name) => Action::Apply(drifted(case, name, commit)),
+            What::Restart => FleetAction::Restart,
+            What::Pause => FleetAction::Pause,
+            What::Resume => FleetAction::Resume,
+            What::Approve => FleetAction::Approve(GATE.to_owned()),
+            What::Retry => FleetAction::Retry([].into()),
+            What::Abort => FleetAction::Abort,
+            What::Rollback => FleetAction::Rollback,
+            What::Skip(name) => FleetAction::Skip([name.clone()].into()),
+            What::Drift(name) => FleetAction::Apply(drifted(case, name, commit)),
             What::Remove(name) => {
                 removed.push(name);
                 let of = case.app(name).map(|app| app.set).unwrap_or_default();
-                Action::Apply(set(case, of, &removed))
+                FleetAction::Apply(set(case, of, &removed))
             }
-            What::Fault(fault) => Action::Fault(fault.clone()),
+            What::Fault(fault) => FleetAction::Fault(fault.clone()),
         };
         all.push(ScheduledAction { at: *at, action });
     }
@@ -306,16 +306,16 @@ pub fn remedied(case: &Case) -> impl Iterator<Item = Duration> {
 fn remedies(case: &Case) -> Vec<ScheduledAction> {
     let mut all = Vec::new();
     for at in remedied(case) {
-        all.push(ScheduledAction { at, action: Action::Resume });
-        all.push(ScheduledAction { at, action: Action::Retry([].into()) });
+        all.push(ScheduledAction { at, action: FleetAction::Resume });
+        all.push(ScheduledAction { at, action: FleetAction::Retry([].into()) });
         for Event { what, .. } in &case.events {
             if let What::Drift(name) = what {
-                all.push(ScheduledAction { at, action: Action::Retry([name.clone()].into()) });
+                all.push(ScheduledAction { at, action: FleetAction::Retry([name.clone()].into()) });
             }
         }
         if case.policy.gate.is_some() {
             let at = at + Duration::from_secs(1);
-            all.push(ScheduledAction { at, action: Action::Approve(GATE.to_owned()) });
+            all.push(ScheduledAction { at, action: FleetAction::Approve(GATE.to_owned()) });
         }
     }
     all

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_sim::Entry;
+use kube_sim::RecordedRequest;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -59,21 +59,21 @@ pub fn of(case: &Case, judge: &str) -> String {
 }
 
 impl Story {
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &RecordedRequest) {
         match entry {
-            Entry::Change(change) => {
+            RecordedRequest::Change(change) => {
                 let changed = self.world.take(change);
                 let moments = self.track.take(&changed);
                 if let Some(line) = line(&changed, &moments) {
                     self.lines.push((changed.at, line));
                 }
             }
-            Entry::Disturbed(disturbed) => {
+            RecordedRequest::Disturbed(disturbed) => {
                 let kube_sim::Disturbed { watch, disturbance, at } = disturbed;
                 let line = format!("   {} watch {} {disturbance:?}", watch.client, watch.resource);
                 self.lines.push((*at, line));
             }
-            Entry::Exchange(exchange) => {
+            RecordedRequest::Exchange(exchange) => {
                 let request = &exchange.request;
                 let is_failure =
                     !(200..300).contains(&request.code) && request.resource != "leases";

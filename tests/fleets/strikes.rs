@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube_sim::{Disturbance, Effect, Entry, Exchange};
-use wavegate_simulation::{Applied, Fault, Part, is_controller};
+use kube_sim::{Disturbance, Effect, Exchange, RecordedRequest};
+use wavegate_simulation::{Applied, ControllerPart, FleetFault, is_controller};
 
 use crate::case::{Case, What};
 
@@ -45,37 +45,37 @@ pub const KINDS: [&str; 27] = [
 ];
 
 /// The kind of a fault.
-pub fn kind(fault: &Fault) -> String {
+pub fn kind(fault: &FleetFault) -> String {
     let word = |debug: String| {
         let end = debug.find(['(', ' ']).unwrap_or(debug.len());
         debug[..end].to_owned()
     };
     match fault {
-        Fault::Requests { effect: Effect::StatusRetryAfter(code, _), .. } => {
+        FleetFault::Requests { effect: Effect::StatusRetryAfter(code, _), .. } => {
             format!("requests Status {code}")
         }
-        Fault::Requests {
+        FleetFault::Requests {
             effect: effect @ (Effect::Status(code) | Effect::StatusAfterApplying(code)),
             ..
         } => format!("requests {} {code}", word(format!("{effect:?}"))),
-        Fault::Requests { effect, .. } => format!("requests {}", word(format!("{effect:?}"))),
-        Fault::Watches { disturbance, .. } => {
+        FleetFault::Requests { effect, .. } => format!("requests {}", word(format!("{effect:?}"))),
+        FleetFault::Watches { disturbance, .. } => {
             format!("watches {}", word(format!("{disturbance:?}")))
         }
-        Fault::Vanishes { code, .. } => format!("vanishes {code}"),
-        Fault::DestinationDown(_) => "destination down".to_owned(),
-        Fault::ClockBack(_) => "clock back".to_owned(),
-        Fault::ServerClockBack(_) => "server clock back".to_owned(),
-        Fault::LeaderFrozen(_) => "leader frozen".to_owned(),
-        Fault::Crash { applied: Applied::Never, .. } => "crash before a request".to_owned(),
-        Fault::Crash { .. } => "crash after a request".to_owned(),
+        FleetFault::Vanishes { code, .. } => format!("vanishes {code}"),
+        FleetFault::DestinationDown(_) => "destination down".to_owned(),
+        FleetFault::ClockBack(_) => "clock back".to_owned(),
+        FleetFault::ServerClockBack(_) => "server clock back".to_owned(),
+        FleetFault::LeaderFrozen(_) => "leader frozen".to_owned(),
+        FleetFault::Crash { applied: Applied::Never, .. } => "crash before a request".to_owned(),
+        FleetFault::Crash { .. } => "crash after a request".to_owned(),
     }
 }
 
 /// The faults of a case.
 #[derive(Debug, Default)]
 pub struct Strikes {
-    faults: Vec<(Duration, Fault)>,
+    faults: Vec<(Duration, FleetFault)>,
     /// When all processes are killed: no crash is due any more.
     restarts: Vec<Duration>,
     /// When each fault was noticed first, by its number.
@@ -107,25 +107,25 @@ impl Strikes {
     pub fn see(
         &mut self,
         since_start: impl Fn(jiff::Timestamp) -> Option<Duration>,
-        entry: &Entry,
+        entry: &RecordedRequest,
     ) {
         match entry {
-            Entry::Exchange(exchange) if is_controller(&exchange.request.client) => {
+            RecordedRequest::Exchange(exchange) if is_controller(&exchange.request.client) => {
                 if let Some(received) = since_start(exchange.received) {
                     self.request(received, exchange);
                 }
             }
-            Entry::Disturbed(disturbed) => {
+            RecordedRequest::Disturbed(disturbed) => {
                 let Some(at) = since_start(disturbed.at) else { return };
                 for (number, (due, fault)) in self.faults.iter().enumerate() {
-                    let Fault::Watches { of, disturbance, .. } = fault else { continue };
+                    let FleetFault::Watches { of, disturbance, .. } = fault else { continue };
                     let is_it = *disturbance == disturbed.disturbance && of.has(&disturbed.watch);
                     if is_it && (*due..*due + SLACK).contains(&at) {
                         self.noticed.entry(number).or_insert(at);
                     }
                 }
             }
-            Entry::Exchange(_) | Entry::Change(_) => {}
+            RecordedRequest::Exchange(_) | RecordedRequest::Change(_) => {}
         }
     }
 
@@ -136,22 +136,22 @@ impl Strikes {
                 continue;
             }
             let end = due.saturating_add(fault.lasting());
-            let has = |of: Part, effect: &Effect| {
+            let has = |of: ControllerPart, effect: &Effect| {
                 exchange.effects.contains(effect)
                     && of.has(&exchange.request)
                     && received <= end.saturating_add(SLACK)
             };
             let is_noticed = match fault {
-                Fault::Requests { of, effect, .. } => has(*of, effect),
-                Fault::Vanishes { resource, code: 403, .. } => {
-                    has(Part::Resource(resource), &Effect::Forbidden)
+                FleetFault::Requests { of, effect, .. } => has(*of, effect),
+                FleetFault::Vanishes { resource, code: 403, .. } => {
+                    has(ControllerPart::Resource(resource), &Effect::Forbidden)
                 }
-                Fault::Vanishes { resource, code, .. } => {
-                    has(Part::Resource(resource), &Effect::Status(*code))
+                FleetFault::Vanishes { resource, code, .. } => {
+                    has(ControllerPart::Resource(resource), &Effect::Status(*code))
                 }
-                Fault::DestinationDown(_) => has(Part::Destination, &Effect::Drop),
-                Fault::ClockBack(_) | Fault::ServerClockBack(_) => true,
-                Fault::LeaderFrozen(_) => {
+                FleetFault::DestinationDown(_) => has(ControllerPart::Destination, &Effect::Drop),
+                FleetFault::ClockBack(_) | FleetFault::ServerClockBack(_) => true,
+                FleetFault::LeaderFrozen(_) => {
                     let is_within = (*due + SLACK..end).contains(&received);
                     let is_after = (end..end + SLACK + SOON).contains(&received);
                     let clients = match (is_within, is_after) {
@@ -167,12 +167,12 @@ impl Strikes {
                     let after = self.after.get(&number).unwrap_or(&empty);
                     after.difference(within).next().is_some()
                 }
-                Fault::Crash { at, .. } => {
+                FleetFault::Crash { at, .. } => {
                     let is_undone =
                         self.restarts.iter().any(|restart| (*due..=received).contains(restart));
                     let later = self.faults[number + 1..].iter();
                     let is_replaced = later
-                        .filter(|(_, fault)| matches!(fault, Fault::Crash { .. }))
+                        .filter(|(_, fault)| matches!(fault, FleetFault::Crash { .. }))
                         .any(|(due, _)| *due <= received);
                     let count = self.counted.entry((number, client.clone())).or_default();
                     if !is_undone && !is_replaced && *count < *at {
@@ -183,7 +183,7 @@ impl Strikes {
                     }
                     *count == *at
                 }
-                Fault::Watches { .. } => false,
+                FleetFault::Watches { .. } => false,
             };
             if is_noticed {
                 self.noticed.entry(number).or_insert(received);
@@ -208,15 +208,16 @@ impl Strikes {
 
 /// How long a fault may keep the controllers from knowing a resource of the control plane: until
 /// it is over, and what was asked for last has been answered and is asked for again.
-pub fn hides(fault: &Fault, resource: &str) -> Option<Duration> {
+pub fn hides(fault: &FleetFault, resource: &str) -> Option<Duration> {
     /// The longest pause of a watch that has failed (`crates/cluster/src/watch/follow.rs`).
     const AGAIN: Duration = Duration::from_secs(10);
     /// A request that is not answered fails after this time
     /// (`crates/cluster/src/watch/time_limit.rs`).
     const UNANSWERED: Duration = Duration::from_secs(65);
-    let has = |of: Part| ["list", "watch"].iter().any(|verb| of.has(&request(verb, resource)));
+    let has =
+        |of: ControllerPart| ["list", "watch"].iter().any(|verb| of.has(&request(verb, resource)));
     match fault {
-        Fault::Requests { of, effect, lasting, .. } if has(*of) => {
+        FleetFault::Requests { of, effect, lasting, .. } if has(*of) => {
             let answered = match effect {
                 Effect::Hang | Effect::HangAfterApplying => UNANSWERED,
                 Effect::Latency(time) | Effect::LatencyAfterApplying(time) => *time,
@@ -224,36 +225,38 @@ pub fn hides(fault: &Fault, resource: &str) -> Option<Duration> {
             };
             Some(*lasting + answered + AGAIN)
         }
-        Fault::Watches { of, disturbance, lasting } if has(*of) => match disturbance {
+        FleetFault::Watches { of, disturbance, lasting } if has(*of) => match disturbance {
             Disturbance::Silence(time) => Some(*time),
             Disturbance::Delay(time) => Some(*lasting + *time),
             Disturbance::Repeat(_) => None,
             Disturbance::Expire | Disturbance::Close | Disturbance::Cut => Some(AGAIN),
         },
-        Fault::Vanishes { resource: hidden, lasting, .. } if *hidden == resource => {
+        FleetFault::Vanishes { resource: hidden, lasting, .. } if *hidden == resource => {
             Some(*lasting + AGAIN)
         }
-        Fault::LeaderFrozen(time) => Some(*time + AGAIN),
+        FleetFault::LeaderFrozen(time) => Some(*time + AGAIN),
         _ => None,
     }
 }
 
 /// By how much a fault makes a write of an Application late after it was decided, and until when.
-pub fn delays(fault: &Fault) -> Option<(Duration, Duration)> {
+pub fn delays(fault: &FleetFault) -> Option<(Duration, Duration)> {
     let write = request("patch", "applications");
     match fault {
-        Fault::Requests { of, effect: Effect::Latency(time), lasting, .. } if of.has(&write) => {
+        FleetFault::Requests { of, effect: Effect::Latency(time), lasting, .. }
+            if of.has(&write) =>
+        {
             Some((*time, *lasting + *time))
         }
         // It is sent again after what the server says (`crates/cluster/src/watch/busy.rs`).
-        Fault::Requests { of, effect: Effect::StatusRetryAfter(_, seconds), lasting, .. }
-            if of.has(&write) =>
-        {
+        FleetFault::Requests {
+            of, effect: Effect::StatusRetryAfter(_, seconds), lasting, ..
+        } if of.has(&write) => {
             let pause = Duration::from_secs((*seconds).into());
             Some((*lasting + pause, *lasting + pause))
         }
-        Fault::LeaderFrozen(time) => Some((*time, *time)),
-        Fault::Crash { applied: Applied::After(time), .. } => Some((*time, Duration::MAX)),
+        FleetFault::LeaderFrozen(time) => Some((*time, *time)),
+        FleetFault::Crash { applied: Applied::After(time), .. } => Some((*time, Duration::MAX)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_sim::{EventType, ObjectChange};
+use kube_sim::{EventType, RecordedChange};
 use serde_json::Value;
 
 /// The resources that judges read.
@@ -72,7 +72,7 @@ pub struct World {
 
 impl World {
     /// Takes a change.
-    pub fn take(&mut self, change: &ObjectChange) -> Changed {
+    pub fn take(&mut self, change: &RecordedChange) -> Changed {
         let key = Key {
             kind: Kind::of(&change.group, &change.resource),
             resource: change.resource.clone(),

@@ -24,12 +24,12 @@ use std::time::Duration;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::discovery::ApiResource;
 use kube::core::gvk::GroupVersionKind;
-use kube_sim::{Effect, Fault, RequestRecord, Server, workloads};
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server, workloads};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wavegate_api::crds;
-use wavegate_cluster::watch::control_plane::Scope;
+use wavegate_cluster::watch::control_plane::WatchedScope;
 use wavegate_controller::application;
 use wavegate_controller::context::Core;
 use wavegate_controller::settings::ApplicationSettings;
@@ -126,16 +126,20 @@ impl World {
     }
 
     async fn with(settings: ApplicationSettings) -> Self {
-        Self::with_workloads(settings, workloads::Options::default()).await
+        Self::with_workloads(settings, workloads::WorkloadOptions::default()).await
     }
 
     /// The same with ReplicaSets and Pods.
     async fn with_pods(settings: ApplicationSettings) -> Self {
-        let options = workloads::Options { pods: true, ..workloads::Options::default() };
+        let options =
+            workloads::WorkloadOptions { pods: true, ..workloads::WorkloadOptions::default() };
         Self::with_workloads(settings, options).await
     }
 
-    async fn with_workloads(settings: ApplicationSettings, options: workloads::Options) -> Self {
+    async fn with_workloads(
+        settings: ApplicationSettings,
+        options: workloads::WorkloadOptions,
+    ) -> Self {
         crate::support::use_workers();
         let server = Server::new();
         let client = server.client_as("test");
@@ -165,7 +169,7 @@ impl World {
         let mut world =
             Self { server, client, settings, sources, controller: None, repo, _cache: cache };
         world.install().await;
-        let options = workloads::Options { delay: Duration::from_millis(30), ..options };
+        let options = workloads::WorkloadOptions { delay: Duration::from_millis(30), ..options };
         let simulated =
             workloads::run(world.server.client_as("workloads"), options, CancellationToken::new());
         tokio::spawn(async move { simulated.await.unwrap() });
@@ -175,7 +179,7 @@ impl World {
 
     /// Creates what each world has: the definitions, two namespaces and a project.
     async fn install(&self) {
-        for crd in crds::all() {
+        for crd in crds::all_definitions() {
             let api: Api<crds::CustomResourceDefinition> = Api::all(self.client.clone());
             api.create(&PostParams::default(), &crd).await.unwrap();
         }
@@ -214,7 +218,7 @@ impl World {
     /// The same by another clock.
     fn run_by(&mut self, client: kube::Client, clock: Clock) {
         let stop = CancellationToken::new();
-        let scope = Scope {
+        let scope = WatchedScope {
             namespace: self.settings.control_plane_namespace.clone(),
             sets_everywhere: false,
             applications_everywhere: !self.settings.namespaces.is_empty(),
@@ -909,7 +913,7 @@ async fn a_kind_without_list_permission_is_named_and_not_pruned() {
             && record.resource == "configmaps"
             && matches!(record.verb.as_str(), "list" | "watch")
     };
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.run();
     let app = world
         .until("app", "unknown", |app| condition(app, "ComparisonError", "cannot list ConfigMap"))
@@ -934,7 +938,7 @@ async fn an_outdated_list_is_not_used() {
     let (world, revision) = World::with_app().await;
     world.sync_until_good("app", json!({"revision": revision})).await;
     let forbidden = requests("list", "configmaps");
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(usize::MAX));
     // The watch cannot be resumed and must list again.
     world.server.compact();
     world.server.drop_watches();
@@ -960,7 +964,7 @@ async fn a_lost_response_creates_no_second_hook() {
             && !record.dry_run
             && matches!(record.resource.as_str(), "jobs" | "deployments")
     };
-    world.server.inject(Fault::new(Effect::DropAfterApplying, creates).times(3));
+    world.server.inject(InjectedFault::new(Effect::DropAfterApplying, creates).times(3));
     world.server.forget_requests();
     let app = world.sync_until_good("staged", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded");
@@ -1058,7 +1062,7 @@ async fn an_unavailable_api_group_affects_only_its_users() {
     let down = |record: &RequestRecord| {
         record.client == CONTROLLER && record.resource.starts_with("/apis/storage.k8s.io")
     };
-    world.server.inject(Fault::new(Effect::Status(503), down).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(503), down).times(usize::MAX));
     world.run();
     world.write("app/one.json", &config_map("one", "1", &[]));
     let class = json!({

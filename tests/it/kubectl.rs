@@ -37,10 +37,10 @@ impl Embedded {
         let kubeconfig = server.kubeconfig(listener.local_addr().unwrap());
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
         let (client, stop) = (server.client_as("test"), CancellationToken::new());
-        let options = workloads::Options {
+        let options = workloads::WorkloadOptions {
             delay: Duration::from_millis(50),
             pods: true,
-            ..workloads::Options::default()
+            ..workloads::WorkloadOptions::default()
         };
         let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
         tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });

@@ -1,6 +1,6 @@
 //! Messages of rejected requests: the server's message, once, and the client's name.
 
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 use serde_json::json;
 
 use crate::support::invariants::{self, Steps};
@@ -28,14 +28,14 @@ async fn rejections_have_the_servers_message_and_requests_a_user_agent() {
     };
     // Permanently rejected at first: reported by condition, Event and log.
     let refuse = of("create", "applications", "");
-    server.inject(Fault::new(Effect::Status(422), refuse).times(6));
+    server.inject(InjectedFault::new(Effect::Status(422), refuse).times(6));
     // A conflict is only a reason to decide again.
     let conflict = of("patch", "applicationsets", "status");
-    server.inject(Fault::new(Effect::Status(409), conflict).times(2));
+    server.inject(InjectedFault::new(Effect::Status(409), conflict).times(2));
     let troubled = of("create", "events", "");
-    server.inject(Fault::new(Effect::Status(500), troubled).times(3));
+    server.inject(InjectedFault::new(Effect::Status(500), troubled).times(3));
     let troubled = of("watch", "applications", "");
-    server.inject(Fault::new(Effect::Status(500), troubled).times(3));
+    server.inject(InjectedFault::new(Effect::Status(500), troubled).times(3));
     let steps = Steps::default().step(apps.iter().map(|(name, _)| name), None);
     let strategy = rolling(&[("dev", json!(null))]);
     world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::nearest::{hint, nearest};
+use super::nearest::{meant_hint, nearest_name};
 use super::time::from_rfc3339;
 
 /// Wave of an object within its phase (SE-186).
@@ -125,7 +125,7 @@ pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.i
 pub const POST_DELETE_CLEANUP_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io/cleanup";
 
 /// An annotation of a raw object; `None` when absent or not a string.
-pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+pub fn annotation_of<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][key].as_str()
 }
 
@@ -138,8 +138,8 @@ pub fn unknown_of_set(set: &Value) -> Vec<String> {
     unknown
         .map(|(key, name)| {
             let by_people = [PAUSED, APPROVED_DELETIONS].map(|known| &known[OWN.len()..]);
-            let near = nearest(name, by_people.into_iter()).map(|near| format!("{OWN}{near}"));
-            let hint = hint(near.as_deref());
+            let near = nearest_name(name, by_people.into_iter()).map(|near| format!("{OWN}{near}"));
+            let hint = meant_hint(near.as_deref());
             format!("metadata.annotations: {key} has no effect on an ApplicationSet{hint}")
         })
         .collect()
@@ -147,19 +147,19 @@ pub fn unknown_of_set(set: &Value) -> Vec<String> {
 
 /// Whether a raw object is kept for the result of a hook, by its finalizer.
 pub fn is_held_as_hook(object: &Value) -> bool {
-    finalizers(object).any(|own| own == HOOK_FINALIZER)
+    finalizers_of(object).any(|own| own == HOOK_FINALIZER)
 }
 
 /// Finalizers of a raw object.
-pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+pub fn finalizers_of(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Items of a comma-separated annotation: trimmed, without empty items and duplicates, in
 /// the order written.
-pub fn items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
+pub fn annotation_items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
     let mut items = Vec::new();
-    for item in annotation(object, key).unwrap_or_default().split(',').map(str::trim) {
+    for item in annotation_of(object, key).unwrap_or_default().split(',').map(str::trim) {
         if !item.is_empty() && !items.contains(&item) {
             items.push(item);
         }
@@ -171,7 +171,7 @@ pub fn items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
 /// else 0. A value that is not a number counts as absent; a value out of range is
 /// clamped.
 pub fn sync_wave(object: &Value) -> i32 {
-    let wave = |key| annotation(object, key).and_then(|text| text.parse::<i64>().ok());
+    let wave = |key| annotation_of(object, key).and_then(|text| text.parse::<i64>().ok());
     let wave = wave(SYNC_WAVE).or_else(|| wave(HELM_HOOK_WEIGHT)).unwrap_or(0);
     i32::try_from(wave).unwrap_or(if wave < 0 { i32::MIN } else { i32::MAX })
 }
@@ -193,14 +193,14 @@ impl Refresh {
 }
 
 /// The requested refresh of an Application.
-pub fn refresh(application: &Value) -> Option<Refresh> {
-    annotation(application, REFRESH).map(Refresh::of)
+pub fn requested_refresh(application: &Value) -> Option<Refresh> {
+    annotation_of(application, REFRESH).map(Refresh::of)
 }
 
 /// Whether an Application is excluded from reconciling (SE-380): true for Go's spellings
 /// of true only.
 pub fn is_skipped(application: &Value) -> bool {
-    annotation(application, SKIP_RECONCILE).is_some_and(skips)
+    annotation_of(application, SKIP_RECONCILE).is_some_and(skips)
 }
 
 /// The same by the annotations of a cluster Secret, for all Applications of the cluster.
@@ -215,12 +215,12 @@ fn skips(text: &str) -> bool {
 /// Time when deletions of an Application were approved; `None` also when the value is not
 /// a timestamp (SE-313).
 pub fn deletion_approved(application: &Value) -> Option<Timestamp> {
-    annotation(application, DELETION_APPROVED).and_then(from_rfc3339)
+    annotation_of(application, DELETION_APPROVED).and_then(from_rfc3339)
 }
 
 /// Whether the object is kept when its Application is deleted (SE-326).
 pub fn is_kept_by_helm(object: &Value) -> bool {
-    annotation(object, HELM_RESOURCE_POLICY) == Some("keep")
+    annotation_of(object, HELM_RESOURCE_POLICY) == Some("keep")
 }
 
 /// Propagation of a cascading deletion, from the first matching finalizer (SE-510, SE-515).
@@ -233,8 +233,8 @@ pub enum Cascade {
 }
 
 /// Propagation of deleting the Application's resources; `None` when they are kept.
-pub fn cascade(application: &Value) -> Option<Cascade> {
-    finalizers(application).find_map(|finalizer| match finalizer {
+pub fn deletion_cascade(application: &Value) -> Option<Cascade> {
+    finalizers_of(application).find_map(|finalizer| match finalizer {
         RESOURCES_FINALIZER | RESOURCES_FINALIZER_FOREGROUND => Some(Cascade::Foreground),
         RESOURCES_FINALIZER_BACKGROUND => Some(Cascade::Background),
         _ => None,

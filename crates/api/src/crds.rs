@@ -50,13 +50,13 @@ pub const OPEN: [&str; 6] = [
 ];
 
 /// All definitions, ApplicationSet first.
-pub fn all() -> Vec<CustomResourceDefinition> {
-    json().iter().map(typed).collect()
+pub fn all_definitions() -> Vec<CustomResourceDefinition> {
+    raw_definitions().iter().map(typed).collect()
 }
 
 /// The generated text of one definition; `None` for an unknown kind.
-pub fn yaml(kind: &str) -> Option<String> {
-    let definition = json().iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
+pub fn definition_yaml(kind: &str) -> Option<String> {
+    let definition = raw_definitions().iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
     let text = yaml::to_string(definition).expect("a definition holds nothing but JSON");
     Some(format!("{HEADER}{text}"))
 }
@@ -77,7 +77,7 @@ fn typed(definition: &Value) -> CustomResourceDefinition {
 
 /// The definitions as plain JSON, without the empty fields that types add. Generated once
 /// on first use, since they have thousands of fields and a controller does not need them.
-pub fn json() -> &'static [Value; 5] {
+pub fn raw_definitions() -> &'static [Value; 5] {
     static RAW: OnceLock<[Value; 5]> = OnceLock::new();
     RAW.get_or_init(|| {
         [application_set(), application(), app_project(), rollout_policy(), rollout_run()]

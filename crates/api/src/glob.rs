@@ -58,12 +58,12 @@ enum Token {
 }
 
 /// Whether the whole text matches; an invalid pattern matches nothing.
-pub fn allows(pattern: &str, text: &str, separator: Option<char>) -> bool {
+pub fn glob_allows(pattern: &str, text: &str, separator: Option<char>) -> bool {
     Glob::read(pattern, separator).is_ok_and(|glob| glob.matches(text))
 }
 
 /// Whether the whole text matches; an invalid pattern matches everything.
-pub fn denies(pattern: &str, text: &str, separator: Option<char>) -> bool {
+pub fn glob_denies(pattern: &str, text: &str, separator: Option<char>) -> bool {
     Glob::read(pattern, separator).map_or(true, |glob| glob.matches(text))
 }
 
@@ -309,7 +309,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Glob, MAX_PATTERN, NamePattern, allows, denies};
+    use super::{Glob, MAX_PATTERN, NamePattern, glob_allows, glob_denies};
 
     #[test]
     fn patterns() {
@@ -379,8 +379,8 @@ mod tests {
             ("a***b", "a/x/b", Some('/'), true),
         ];
         for (pattern, text, separator, want) in cases {
-            assert_eq!(allows(pattern, text, separator), want, "{pattern} on {text}");
-            assert_eq!(denies(pattern, text, separator), want, "{pattern} on {text}");
+            assert_eq!(glob_allows(pattern, text, separator), want, "{pattern} on {text}");
+            assert_eq!(glob_denies(pattern, text, separator), want, "{pattern} on {text}");
         }
         assert!(Glob::any().matches("any/thing"));
     }
@@ -394,9 +394,9 @@ mod tests {
         {
             let error = Glob::new(pattern).unwrap_err();
             assert!(error.to_string().len() < 200, "{error}");
-            assert!(!allows(pattern, pattern, None), "{pattern}");
-            assert!(!allows(pattern, "a", None), "{pattern}");
-            assert!(denies(pattern, "a", None), "{pattern}");
+            assert!(!glob_allows(pattern, pattern, None), "{pattern}");
+            assert!(!glob_allows(pattern, "a", None), "{pattern}");
+            assert!(glob_denies(pattern, "a", None), "{pattern}");
         }
         let error = Glob::new("!{victim").unwrap_err();
         assert_eq!(

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::annotations::{
-    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HOOK, HOOK_DELETE_POLICY, SYNC_WAVE, annotation, items,
+    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HOOK, HOOK_DELETE_POLICY, SYNC_WAVE, annotation_items,
+    annotation_of,
 };
 use super::operation::SyncPhase;
 
@@ -95,10 +96,11 @@ pub struct WithoutEffect<'a> {
 /// not [`Role::Ignored`]. Those of Helm are of charts that others write, and know more words.
 pub fn without_effect(object: &Value) -> Vec<WithoutEffect<'_>> {
     let unknown = |annotation: &'static str, known: &'static [&'static str]| {
-        let parts = items(object, annotation).into_iter().filter(|part| !known.contains(part));
+        let parts =
+            annotation_items(object, annotation).into_iter().filter(|part| !known.contains(part));
         parts.map(move |part| WithoutEffect { annotation, part, instead: known.join(", ") })
     };
-    let wave = annotation(object, SYNC_WAVE).filter(|text| text.parse::<i64>().is_err());
+    let wave = annotation_of(object, SYNC_WAVE).filter(|text| text.parse::<i64>().is_err());
     let wave = wave.map(|part| WithoutEffect {
         annotation: SYNC_WAVE,
         part,
@@ -109,10 +111,10 @@ pub fn without_effect(object: &Value) -> Vec<WithoutEffect<'_>> {
 }
 
 /// Role of a raw object in a sync, from its annotations.
-pub fn role(object: &Value) -> Role {
+pub fn hook_role(object: &Value) -> Role {
     let mut skip = false;
     let mut types = Vec::new();
-    for item in items(object, HOOK) {
+    for item in annotation_items(object, HOOK) {
         match item {
             "PreSync" => types.push(HookType::PreSync),
             "Sync" => types.push(HookType::Sync),
@@ -130,13 +132,13 @@ pub fn role(object: &Value) -> Role {
     if skip {
         return Role::Skip;
     }
-    let is_argo_hook = annotation(object, HOOK).is_some();
-    match annotation(object, HELM_HOOK) {
+    let is_argo_hook = annotation_of(object, HOOK).is_some();
+    match annotation_of(object, HELM_HOOK) {
         None if is_argo_hook => Role::Ignored,
         None => Role::Resource,
         Some("crd-install") if !is_argo_hook => Role::Resource,
         Some(_) => {
-            for item in items(object, HELM_HOOK) {
+            for item in annotation_items(object, HELM_HOOK) {
                 let type_ = match item {
                     "pre-install" | "pre-upgrade" => HookType::PreSync,
                     "post-install" | "post-upgrade" => HookType::PostSync,
@@ -167,18 +169,22 @@ pub enum DeletePolicy {
 /// Deletion policies of a hook (SE-185), from Argo CD's and Helm's annotations together;
 /// `BeforeHookCreation` when neither has a supported value.
 pub fn delete_policies(object: &Value) -> BTreeSet<DeletePolicy> {
-    let ours = items(object, HOOK_DELETE_POLICY).into_iter().filter_map(|item| match item {
-        "BeforeHookCreation" => Some(DeletePolicy::BeforeHookCreation),
-        "HookFailed" => Some(DeletePolicy::HookFailed),
-        "HookSucceeded" => Some(DeletePolicy::HookSucceeded),
-        _ => None,
-    });
-    let helms = items(object, HELM_HOOK_DELETE_POLICY).into_iter().filter_map(|item| match item {
-        "before-hook-creation" => Some(DeletePolicy::BeforeHookCreation),
-        "hook-failed" => Some(DeletePolicy::HookFailed),
-        "hook-succeeded" => Some(DeletePolicy::HookSucceeded),
-        _ => None,
-    });
+    let ours =
+        annotation_items(object, HOOK_DELETE_POLICY).into_iter().filter_map(|item| match item {
+            "BeforeHookCreation" => Some(DeletePolicy::BeforeHookCreation),
+            "HookFailed" => Some(DeletePolicy::HookFailed),
+            "HookSucceeded" => Some(DeletePolicy::HookSucceeded),
+            _ => None,
+        });
+    let helms =
+        annotation_items(object, HELM_HOOK_DELETE_POLICY).into_iter().filter_map(
+            |item| match item {
+                "before-hook-creation" => Some(DeletePolicy::BeforeHookCreation),
+                "hook-failed" => Some(DeletePolicy::HookFailed),
+                "hook-succeeded" => Some(DeletePolicy::HookSucceeded),
+                _ => None,
+            },
+        );
     let mut policies: BTreeSet<DeletePolicy> = ours.chain(helms).collect();
     if policies.is_empty() {
         policies.insert(DeletePolicy::BeforeHookCreation);

@@ -68,7 +68,7 @@ pub use lenient::UnknownFields;
 pub use object_key::ObjectKey;
 pub use operation::{Operation, OperationPhase};
 pub use raw::Raw;
-pub use read::{ReadError, read, read_leniently};
+pub use read::{ReadError, read_leniently, read_typed};
 pub use resource_key::ResourceKey;
 pub use source::ApplicationSource;
 pub use time::Time;

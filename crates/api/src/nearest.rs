@@ -4,12 +4,12 @@
 const LONGEST_NAME: usize = 64;
 
 /// What is added to an error about an unknown name: the name that was perhaps meant, if one is near.
-pub fn hint(near: Option<&str>) -> String {
+pub fn meant_hint(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
 
 /// The known name with the smallest edit distance, if it is similar enough.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST_NAME {
         return None;
     }

@@ -216,7 +216,7 @@ pub struct Requested {
 impl Requested {
     /// Reads a stored operation. Nothing is read of one with a field of a wrong type.
     pub fn of(raw: Value) -> Self {
-        let (read, error) = match super::read(&raw) {
+        let (read, error) = match super::read_typed(&raw) {
             Ok(read) => (read, None),
             Err(error) => (Operation::default(), Some(error)),
         };

@@ -9,7 +9,7 @@ use super::resource_key::{ResourceKey, split_api_version};
 
 /// Why a text cannot be one segment of a path; `None` when it can. An empty text stands
 /// for "no name" or "no namespace" and is valid.
-pub fn problem(text: &str) -> Option<String> {
+pub fn segment_problem(text: &str) -> Option<String> {
     if matches!(text, "." | "..") {
         return Some(format!("{text:?} is not a valid name"));
     }
@@ -26,7 +26,7 @@ pub fn problem_of_key(key: &ResourceKey) -> Option<String> {
         ("kind", &key.kind),
         ("apiVersion", &key.group),
     ];
-    parts.into_iter().find_map(|(field, text)| Some(format!("{field}: {}", problem(text)?)))
+    parts.into_iter().find_map(|(field, text)| Some(format!("{field}: {}", segment_problem(text)?)))
 }
 
 /// Why an object cannot be used in a request; names the kind, the name and the field.
@@ -34,7 +34,7 @@ pub fn problem_of_key(key: &ResourceKey) -> Option<String> {
 pub fn problem_of_object(object: &Value) -> Option<String> {
     let text = |value: &Value, field: &str| match value {
         Value::Null => None,
-        Value::String(text) => problem(text).map(|problem| format!("{field}: {problem}")),
+        Value::String(text) => segment_problem(text).map(|problem| format!("{field}: {problem}")),
         _ => Some(format!("{field}: must be a string")),
     };
     let metadata = &object["metadata"];
@@ -48,7 +48,7 @@ pub fn problem_of_object(object: &Value) -> Option<String> {
     let of_metadata =
         || fields.iter().find_map(|field| text(&metadata[*field], &format!("metadata.{field}")));
     let of_kind = || {
-        let version = [group, version].into_iter().find_map(self::problem);
+        let version = [group, version].into_iter().find_map(self::segment_problem);
         let version = version.map(|problem| format!("apiVersion: {problem}"));
         version.or_else(|| text(&object["kind"], "kind"))
     };
@@ -65,12 +65,12 @@ pub fn problem_of_object(object: &Value) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{problem, problem_of_object};
+    use super::{problem_of_object, segment_problem};
 
     #[test]
     fn names_are_one_path_segment() {
         for good in ["", "web", "system:node", "a.b-c_d", "Role", "..."] {
-            assert_eq!(problem(good), None, "{good}");
+            assert_eq!(segment_problem(good), None, "{good}");
         }
         for bad in [
             ".",
@@ -84,7 +84,7 @@ mod tests {
             "a\nb",
             "a\\b",
         ] {
-            assert!(problem(bad).is_some(), "{bad}");
+            assert!(segment_problem(bad).is_some(), "{bad}");
         }
         let cases = [
             (json!({"metadata": {"name": "a/b"}}), "metadata.name"),

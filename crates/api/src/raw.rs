@@ -194,7 +194,7 @@ pub fn edit_metadata(object: &mut Value, change: impl FnOnce(&mut Map<String, Va
 }
 
 /// Sets an annotation of an object or of a merge patch.
-pub fn annotate(object: &mut Value, name: &str, text: &str) {
+pub fn set_annotation(object: &mut Value, name: &str, text: &str) {
     let metadata = object.as_object_mut().and_then(|fields| object_at(fields, "metadata"));
     if let Some(annotations) = metadata.and_then(|fields| object_at(fields, "annotations")) {
         annotations.insert(name.to_owned(), text.into());

@@ -23,7 +23,7 @@ pub struct ReadError {
 /// let error = api::read::<ApplicationSpec>(&spec).unwrap_err();
 /// assert_eq!(error.path, "syncPolicy.retry.limit");
 /// ```
-pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
+pub fn read_typed<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
     // Reading again with the path is only for what fails: keeping track of it
     // costs time.
     T::deserialize(value).or_else(|_| {

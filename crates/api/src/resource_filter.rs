@@ -100,11 +100,11 @@ impl KindFilter {
 }
 
 fn rules(text: &str) -> Result<Vec<Rule>, String> {
-    let wrong = |error: crate::yaml::Error| error.to_string();
-    if crate::yaml::documents(text).map_err(wrong)?.is_empty() {
+    let wrong = |error: crate::yaml::YamlError| error.to_string();
+    if crate::yaml::parse_documents(text).map_err(wrong)?.is_empty() {
         return Ok(Vec::new());
     }
-    match crate::yaml::value(text).map_err(wrong)? {
+    match crate::yaml::parse_value(text).map_err(wrong)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(entries) => {
             entries.iter().enumerate().map(|(at, entry)| rule(at, entry)).collect()

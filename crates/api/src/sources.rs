@@ -50,7 +50,7 @@ impl<'a> InEffect<'a> {
 
 /// The revisions in a request, a result, an entry of the history or a sync status: those of
 /// `revisions` if one is set, else `revision`; empty for none (AS-351).
-pub fn revisions(of: &Value) -> Vec<String> {
+pub fn listed_revisions(of: &Value) -> Vec<String> {
     let list = of.items("/revisions").iter().filter_map(Value::as_str);
     let list: Vec<String> = list.map(str::to_owned).collect();
     listed(of.field("revision"), &list)
@@ -58,7 +58,7 @@ pub fn revisions(of: &Value) -> Vec<String> {
 
 /// The revisions that an Application was compared with last.
 pub fn compared_revisions(application: &Value) -> Vec<String> {
-    application.pointer("/status/sync").map(revisions).unwrap_or_default()
+    application.pointer("/status/sync").map(listed_revisions).unwrap_or_default()
 }
 
 /// The same of typed fields.
@@ -161,7 +161,7 @@ mod tests {
         for (name, spec, field, want) in cases {
             let found = InEffect::of(&spec);
             assert_eq!(found.field, field, "{name}");
-            let typed: ApplicationSpec = crate::read(&spec).unwrap();
+            let typed: ApplicationSpec = crate::read_typed(&spec).unwrap();
             let urls: Vec<String> =
                 typed.sources().iter().map(|source| source.repo_url.clone()).collect();
             let raw: Vec<&str> =

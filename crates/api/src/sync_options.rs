@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::annotations::{SYNC_OPTIONS, items};
+use super::annotations::{SYNC_OPTIONS, annotation_items};
 
 /// `Prune=false`, on an operation or an object (SE-312).
 pub const PRUNE_FALSE: &str = "Prune=false";
@@ -49,7 +49,7 @@ impl SyncOptions {
 
     /// Options in the sync-options annotation of a raw object.
     pub fn of_object(object: &Value) -> Self {
-        Self::from_list(items(object, SYNC_OPTIONS))
+        Self::from_list(annotation_items(object, SYNC_OPTIONS))
     }
 
     /// Whether the option is present; case-sensitive.

@@ -14,7 +14,7 @@ use super::annotations::LAST_APPLIED;
 use super::app_spec::ApplicationSpec;
 use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
-pub use super::nearest::{hint, nearest};
+pub use super::nearest::{meant_hint, nearest_name};
 use super::operation::Operation;
 use super::steering::RolloutPolicySpec;
 /// Fields of `metadata`, whatever the kind.
@@ -48,7 +48,7 @@ pub struct Unknown {
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: unknown field{}", self.path, hint(self.suggestion.as_deref()))
+        write!(f, "{}: unknown field{}", self.path, meant_hint(self.suggestion.as_deref()))
     }
 }
 
@@ -102,7 +102,7 @@ fn unknown_of_gate(set: &Value) -> Vec<Unknown> {
     {
         let written = set["spec"].as_object().into_iter().flatten();
         for (name, _) in written.filter(|(name, _)| !fields.contains_key(name.as_str())) {
-            if let Some(known) = nearest(name, fields.keys().map(String::as_str))
+            if let Some(known) = nearest_name(name, fields.keys().map(String::as_str))
                 .filter(|known| *known == "strategy")
             {
                 unknown.push(Unknown {
@@ -192,7 +192,7 @@ impl Known {
                         Some(known) => known.find(value, path, unknown),
                         None => unknown.push(Unknown {
                             path: path.clone(),
-                            suggestion: nearest(name, fields.keys().map(String::as_str))
+                            suggestion: nearest_name(name, fields.keys().map(String::as_str))
                                 .map(str::to_owned),
                         }),
                     }

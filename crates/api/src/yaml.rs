@@ -21,7 +21,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 
 use node::{Budget, Node};
-pub use node::{MAX_NODES, weight};
+pub use node::{MAX_NODES, value_weight};
 pub use repeated::Repeated;
 
 /// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes
@@ -52,7 +52,7 @@ pub struct Document {
 
 /// Why a text could not be parsed or a value could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum YamlError {
     /// The text is not valid YAML, or exceeds a limit.
     #[error("line {line}, column {column}: {reason}")]
     At {
@@ -87,7 +87,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl YamlError {
     /// Whether the text only exceeds a limit.
     pub const fn is_limit(&self) -> bool {
         matches!(self, Self::At { limit: true, .. } | Self::Somewhere { limit: true, .. })
@@ -97,7 +97,7 @@ impl Error {
 /// Bytes as text: UTF-8 with or without a byte order mark, or UTF-16 with one.
 ///
 /// Fails with [`Error::Encoding`] otherwise.
-pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
+pub fn decode_text(bytes: &[u8]) -> Result<Cow<'_, str>, YamlError> {
     let units = |pair: fn([u8; 2]) -> u16| bytes[2..].chunks(2).map(move |c| (c, pair));
     let utf16 = match bytes {
         [0xff, 0xfe, ..] => Some(units(u16::from_le_bytes)),
@@ -106,7 +106,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
     };
     let Some(units) = utf16 else {
         let text = std::str::from_utf8(bytes)
-            .map_err(|error| Error::Encoding { offset: error.valid_up_to() })?;
+            .map_err(|error| YamlError::Encoding { offset: error.valid_up_to() })?;
         return Ok(Cow::Borrowed(without_mark(text)));
     };
     let mut text = String::with_capacity(bytes.len());
@@ -116,7 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
         _ => 0xd800,
     });
     for (index, unit) in char::decode_utf16(whole).enumerate() {
-        text.push(unit.map_err(|_| Error::Encoding { offset: 2 + 2 * index })?);
+        text.push(unit.map_err(|_| YamlError::Encoding { offset: 2 + 2 * index })?);
     }
     Ok(Cow::Owned(text))
 }
@@ -125,12 +125,12 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
 ///
 /// Empty documents, `null` and documents with only comments are skipped. The first error
 /// fails the whole text.
-pub fn documents(text: &str) -> Result<Vec<Document>, Error> {
+pub fn parse_documents(text: &str) -> Result<Vec<Document>, YamlError> {
     documents_within(text, MAX_MEMORY)
 }
 
 /// Like [`documents`], with another limit than [`MAX_MEMORY`].
-pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
+pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, YamlError> {
     let text = without_mark(text);
     if text.trim_start().starts_with(['{', '[']) {
         match json_documents(text, memory) {
@@ -149,12 +149,12 @@ pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error>
 ///
 /// [`Error::At`] when it is not valid JSON, or exceeds [`MAX_NODES`] or the memory;
 /// [`Error::Count`] when there is no value.
-pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
+pub fn parse_json(text: &str, memory: u64) -> Result<(Document, &str), YamlError> {
     let text = without_mark(text);
     let budget = Budget::new(memory, MAX_NODES);
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
     let node = match stream.next() {
-        None => return Err(Error::Count { found: 0 }),
+        None => return Err(YamlError::Count { found: 0 }),
         Some(Err(error)) => return Err(from_json(&error, &budget)),
         Some(Ok(node)) => node,
     };
@@ -164,7 +164,7 @@ pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
     Ok((Document { line, value: node.value, repeated }, rest))
 }
 
-fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
+fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, YamlError> {
     let mut fixed = String::new();
     let mut again = 0;
     loop {
@@ -183,8 +183,8 @@ fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
 }
 
 /// The text with the scalar indented that the error is about; `None` for another error.
-fn with_quoted_scalars_indented(text: &str, error: &Error, memory: u64) -> Option<String> {
-    let Error::At { line, reason, .. } = error else { return None };
+fn with_quoted_scalars_indented(text: &str, error: &YamlError, memory: u64) -> Option<String> {
+    let YamlError::At { line, reason, .. } = error else { return None };
     if !reason.contains(quoted::REASON) {
         return None;
     }
@@ -192,14 +192,14 @@ fn with_quoted_scalars_indented(text: &str, error: &Error, memory: u64) -> Optio
     // reports the quote that is not closed.
     let before = quoted::before(text, usize::try_from(*line).ok()?)?;
     match strict_documents(before.trim_end(), memory) {
-        Err(Error::At { line, column, reason, .. }) if reason.contains(quoted::UNCLOSED) => {
+        Err(YamlError::At { line, column, reason, .. }) if reason.contains(quoted::UNCLOSED) => {
             quoted::indented(text, usize::try_from(line).ok()?, usize::try_from(column).ok()?)
         }
         _ => None,
     }
 }
 
-fn strict_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
+fn strict_documents(text: &str, memory: u64) -> Result<Vec<Document>, YamlError> {
     match read::<false>(text, memory) {
         Err(Stop::Repeated) => {}
         Err(Stop::Error(error)) => return Err(error),
@@ -208,14 +208,14 @@ fn strict_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
     // Parsed again with the position of every key, which takes twice the time.
     read::<true>(text, memory).map_err(|stop| match stop {
         Stop::Error(error) => error,
-        Stop::Repeated => Error::Somewhere { reason: "duplicate key".to_owned(), limit: false },
+        Stop::Repeated => YamlError::Somewhere { reason: "duplicate key".to_owned(), limit: false },
     })
 }
 
 enum Stop {
     /// A key is duplicated.
     Repeated,
-    Error(Error),
+    Error(YamlError),
 }
 
 /// Reads all documents; with positions, keys may be duplicated.
@@ -248,17 +248,17 @@ fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, St
 
 /// The only document of a text; [`Error::Count`] otherwise. A duplicate key is an error
 /// here, since the caller reports no warnings.
-pub fn value(text: &str) -> Result<Value, Error> {
-    let mut documents = documents(text)?;
+pub fn parse_value(text: &str) -> Result<Value, YamlError> {
+    let mut documents = parse_documents(text)?;
     match (documents.pop(), documents.len()) {
         (Some(document), 0) => match document.repeated.first() {
             None => Ok(document.value),
             Some(Repeated { path, line }) => {
                 let reason = format!("line {line}: key {path:?} is duplicated; remove one");
-                Err(Error::Somewhere { reason, limit: false })
+                Err(YamlError::Somewhere { reason, limit: false })
             }
         },
-        (last, others) => Err(Error::Count { found: others + usize::from(last.is_some()) }),
+        (last, others) => Err(YamlError::Count { found: others + usize::from(last.is_some()) }),
     }
 }
 
@@ -267,18 +267,18 @@ pub fn value(text: &str) -> Result<Value, Error> {
 ///
 /// Ends with a newline and has no `---`. Parsing it gives the same value, except for
 /// floats without a fraction. Fails only for values that are not valid JSON.
-pub fn to_string(value: &Value) -> Result<String, Error> {
+pub fn to_string(value: &Value) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! {
         // Long lines are not folded, as in kubectl.
         min_fold_chars: usize::MAX,
         folded_wrap_chars: usize::MAX,
     };
     serde_saphyr::to_string_with_options(value, options)
-        .map_err(|error| Error::Somewhere { reason: error.to_string(), limit: false })
+        .map_err(|error| YamlError::Somewhere { reason: error.to_string(), limit: false })
 }
 
 /// Several values as one YAML text, separated by `---`.
-pub fn to_string_all<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<String, Error> {
+pub fn to_string_all<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<String, YamlError> {
     let texts: Vec<String> = values.into_iter().map(to_string).collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
 }
@@ -290,16 +290,16 @@ fn without_mark(text: &str) -> &str {
 
 enum JsonError {
     Syntax,
-    Limit(Error),
+    Limit(YamlError),
 }
 
-fn from_json(error: &serde_json::Error, budget: &Budget) -> Error {
+fn from_json(error: &serde_json::Error, budget: &Budget) -> YamlError {
     let text = error.to_string();
     let (line, column) = (error.line(), error.column());
     let tail = format!(" at line {line} column {column}");
     let reason = text.strip_suffix(&tail).unwrap_or(&text).to_owned();
     let limit = budget.is_exceeded();
-    Error::At { line: line as u64, column: column as u64, reason, limit }
+    YamlError::At { line: line as u64, column: column as u64, reason, limit }
 }
 
 /// The text parsed as a sequence of JSON values.
@@ -367,19 +367,19 @@ fn options() -> Options {
     }
 }
 
-fn from_saphyr(error: &serde_saphyr::Error, budget: &Budget) -> Error {
+fn from_saphyr(error: &serde_saphyr::Error, budget: &Budget) -> YamlError {
     let error = error.without_snippet();
     let in_words = in_words(error);
     let reason = in_words.clone().unwrap_or_else(|| error.to_string());
     let limit = budget.is_exceeded();
-    let Some(place) = error.location() else { return Error::Somewhere { reason, limit } };
+    let Some(place) = error.location() else { return YamlError::Somewhere { reason, limit } };
     let (line, column) = (place.line(), place.column());
     if in_words.is_some() {
-        return Error::At { line, column, reason, limit };
+        return YamlError::At { line, column, reason, limit };
     }
     let tail = format!(" at line {line}, column {column}");
     let reason = reason.strip_suffix(&tail).unwrap_or(&reason).to_owned();
-    Error::At { line, column, reason, limit }
+    YamlError::At { line, column, reason, limit }
 }
 
 /// The limits and what only this library knows, in plain words; `None` for errors that it has

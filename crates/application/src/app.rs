@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::spec::normalized;
+use super::spec::normalized_spec;
 use wavegate_api::annotations::Refresh;
 use wavegate_api::app_view::SpecView;
 use wavegate_api::operation::{Operation, OperationState, Requested};
@@ -119,7 +119,7 @@ impl App {
 
     /// Writes the normal spec (SE-030).
     pub fn normalize(&mut self) {
-        let Some(spec) = normalized(self.spec()) else { return };
+        let Some(spec) = normalized_spec(self.spec()) else { return };
         if let Some(fields) = Arc::make_mut(&mut self.raw).as_object_mut() {
             fields.insert("spec".to_owned(), spec);
             self.spec = OnceLock::new();
@@ -186,9 +186,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Condition, operation, status};
+    use crate::{NewCondition, operation, status};
     use wavegate_api::OperationPhase;
-    use wavegate_engine::sync::{Progress, SyncPlan};
+    use wavegate_engine::sync::{SyncPlan, SyncProgress};
 
     /// Values of all types under the names of the fields of an Application.
     fn tree() -> impl Strategy<Value = Value> {
@@ -292,7 +292,7 @@ mod tests {
         results[0].message = "configmap/one created".to_owned();
         let plan = SyncPlan {
             results,
-            progress: Progress { dry_run_done: true, ..progress },
+            progress: SyncProgress { dry_run_done: true, ..progress },
             phase: OperationPhase::Running,
             message: "waiting".to_owned(),
             actions: Vec::new(),
@@ -305,7 +305,7 @@ mod tests {
         operation::store(&mut app.status.operation_state, &plan);
         let now = "2026-01-02T00:00:09Z".parse().unwrap();
         operation::finish(&mut app, OperationPhase::Succeeded, "done", now);
-        status::write_failure(&mut app, &[Condition::comparison("m")], None, true, now);
+        status::write_failure(&mut app, &[NewCondition::comparison("m")], None, true, now);
         app.written().unwrap()
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::access::{Lacking, Refusal};
-use super::condition::Condition;
+use super::condition::NewCondition;
 use wavegate_engine::wait::{Wait, WaitFor, WakeEvent};
 
 /// An error that prevents a reconcile.
@@ -34,16 +34,16 @@ pub enum ObserveError {
 
 impl ObserveError {
     /// The conditions for the status.
-    pub fn conditions(&self) -> Vec<Condition> {
+    pub fn conditions(&self) -> Vec<NewCondition> {
         match self {
             Self::Refused(refusal) => refusal.conditions.clone(),
             Self::Source { message, .. } => {
-                vec![Condition::comparison(format!("Failed to load target state: {message}"))]
+                vec![NewCondition::comparison(format!("Failed to load target state: {message}"))]
             }
             Self::Live(message) | Self::Ended(message) | Self::Unmanaged(message) => {
-                vec![Condition::comparison(format!("Failed to load live state: {message}"))]
+                vec![NewCondition::comparison(format!("Failed to load live state: {message}"))]
             }
-            Self::Operation(message) => vec![Condition::comparison(message.as_str())],
+            Self::Operation(message) => vec![NewCondition::comparison(message.as_str())],
         }
     }
 

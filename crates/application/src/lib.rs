@@ -76,9 +76,9 @@ pub use status::{condition, dry_run, events, size};
 pub(crate) use status::{summary, warnings};
 
 pub use compared::{ComparedResource, ComparisonFacts};
-pub use condition::Condition;
+pub use condition::NewCondition;
 pub use differences::{DiffCache, compare_objects};
-pub use pairs::{Comparison, compare};
+pub use pairs::{ComparedApplication, compare};
 pub use summary::with_below;
-pub use targets::{KindScope, Placed, Target};
-pub use warnings::unlisted;
+pub use targets::{KindScope, Placed, PlacedTarget};
+pub use warnings::unlisted_condition;

@@ -7,13 +7,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
 
-use super::request::Request;
+use super::request::ComparisonRequest;
 use wavegate_api::ResourceKey;
 use wavegate_engine::wait::Wait;
 
 /// The memory of one Application.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct ApplicationMemory {
     /// When the revision was last resolved.
     pub checked_at: Option<Timestamp>,
     /// When it was last rendered, also without a new revision.
@@ -25,7 +25,7 @@ pub struct Memory {
     /// [`digest`] of the spec of the last comparison.
     pub last_spec: Option<u64>,
     /// The request of a comparison that was postponed or has failed.
-    pub postponed: Request,
+    pub postponed: ComparisonRequest,
     /// Since when its repository cannot be read. Not in the status during the grace period.
     pub failing_since: Option<Timestamp>,
     /// When this process began its last operation. The status has whole seconds, and a
@@ -50,7 +50,7 @@ pub struct Try {
 pub type Tries = BTreeMap<ResourceKey, Try>;
 
 /// A digest of a value, to detect changes without keeping it.
-pub fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
+pub fn digest_of<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

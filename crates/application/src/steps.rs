@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::app::App;
 use super::deletion::asked_at;
-use super::memory::Memory;
-use super::operation::{Stage, stage};
+use super::memory::ApplicationMemory;
+use super::operation::{OperationStage, operation_stage};
 use super::refresh::Intervals;
 use wavegate_api as api;
 use wavegate_api::annotations::is_skipped;
@@ -14,7 +14,7 @@ use wavegate_engine::wait::Wait;
 
 /// A step of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ApplicationStep {
     /// Rounds of the operation.
     Operate,
     /// A comparison, if there is a reason.
@@ -35,52 +35,59 @@ pub fn is_left_alone(
     is_skipped(application)
         || application
             .pointer("/spec/destination")
-            .is_some_and(|to| api::read(to).is_ok_and(|to| is_skipped_by(&to)))
+            .is_some_and(|to| api::read_typed(to).is_ok_and(|to| is_skipped_by(&to)))
 }
 
 /// Writes the normal spec (SE-030), which a deletion does not require.
-pub fn normalize(app: &mut App) {
+pub fn normalize_spec(app: &mut App) {
     if !is_deleted_now(app) {
         app.normalize();
     }
 }
 
 /// The next step after those that were made; `is_over` is whether an operation has ended.
-pub fn next(app: &App, made: &[Step], is_over: bool) -> Step {
+pub fn next_step(app: &App, made: &[ApplicationStep], is_over: bool) -> ApplicationStep {
     let deleting = asked_at(app.raw()).is_some();
     match made {
-        [] if is_deleted_now(app) => Step::Finalize,
-        [] if stage(app) == Stage::Idle => Step::Compare,
-        [] => Step::Operate,
+        [] if is_deleted_now(app) => ApplicationStep::Finalize,
+        [] if operation_stage(app) == OperationStage::Idle => ApplicationStep::Compare,
+        [] => ApplicationStep::Operate,
         // The deletion has waited for this operation, and no other event triggers it.
-        [.., Step::Operate] if deleting && is_over => Step::Finalize,
-        [.., Step::Operate] => Step::Compare,
+        [.., ApplicationStep::Operate] if deleting && is_over => ApplicationStep::Finalize,
+        [.., ApplicationStep::Operate] => ApplicationStep::Compare,
         // A sync that the comparison has requested starts with the same write.
-        [Step::Compare] if stage(app) == Stage::Requested => Step::Operate,
-        _ => Step::Finish,
+        [ApplicationStep::Compare] if operation_stage(app) == OperationStage::Requested => {
+            ApplicationStep::Operate
+        }
+        _ => ApplicationStep::Finish,
     }
 }
 
 /// Whether the next reconcile has an operation to begin: it was requested while another one
 /// was running. What is being deleted begins none.
 pub fn is_operation_next(app: &App) -> bool {
-    stage(app) == Stage::Requested && !is_deleted_now(app)
+    operation_stage(app) == OperationStage::Requested && !is_deleted_now(app)
 }
 
 /// The only step of a dry run, which does not write.
-pub fn of_dry_run(app: &App) -> Step {
-    if asked_at(app.raw()).is_some() { Step::Finish } else { Step::Compare }
+pub fn of_dry_run(app: &App) -> ApplicationStep {
+    if asked_at(app.raw()).is_some() { ApplicationStep::Finish } else { ApplicationStep::Compare }
 }
 
 /// The wait after a reconcile, which ends at the latest when the revision is resolved again. A
 /// deletion resolves none: a revision that has expired would end each of its waits at once.
-pub fn wait_until(app: &App, memory: &Memory, wait: Wait, intervals: &Intervals) -> Wait {
+pub fn wait_until(
+    app: &App,
+    memory: &ApplicationMemory,
+    wait: Wait,
+    intervals: &Intervals,
+) -> Wait {
     if is_deleted_now(app) { wait } else { memory.until_expired(wait, intervals) }
 }
 
 /// Whether its deletion waits for no operation.
 fn is_deleted_now(app: &App) -> bool {
-    asked_at(app.raw()).is_some() && stage(app) != Stage::InProgress
+    asked_at(app.raw()).is_some() && operation_stage(app) != OperationStage::InProgress
 }
 
 #[cfg(test)]
@@ -94,9 +101,9 @@ mod tests {
     #[test]
     fn an_expired_revision_ends_no_wait_of_a_deletion() {
         let now: jiff::Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
-        let memory = Memory {
+        let memory = ApplicationMemory {
             checked_at: Some("2026-01-01T00:00:00Z".parse().unwrap()),
-            ..Memory::default()
+            ..ApplicationMemory::default()
         };
         let revision = std::time::Duration::from_secs(120);
         let intervals =
@@ -128,8 +135,8 @@ mod tests {
             json_patch::merge(&mut app, &deleted);
             app
         };
-        use Step::{Compare, Finalize, Finish, Operate};
-        let cases: Vec<(&str, &Value, &[Step], bool, Step)> = vec![
+        use ApplicationStep::{Compare, Finalize, Finish, Operate};
+        let cases: Vec<(&str, &Value, &[ApplicationStep], bool, ApplicationStep)> = vec![
             ("nothing to do", &idle, &[], false, Compare),
             ("nothing was requested", &idle, &[Compare], false, Finish),
             ("a sync was requested by the comparison", &requested, &[Compare], false, Operate),
@@ -140,7 +147,7 @@ mod tests {
             ("one more request", &requested, &[Operate, Compare], true, Finish),
         ];
         for (name, application, made, is_over, want) in cases {
-            assert_eq!(next(&App::of(application.clone()), made, is_over), want, "{name}");
+            assert_eq!(next_step(&App::of(application.clone()), made, is_over), want, "{name}");
         }
         for (application, want) in [(&idle, false), (&running, false), (&requested, true)] {
             assert_eq!(is_operation_next(&App::of(application.clone())), want, "{application}");
@@ -155,12 +162,12 @@ mod tests {
             ("the end", &idle, vec![Operate, Finalize], true, Finish),
         ] {
             let app = App::of(deleting(application));
-            assert_eq!(next(&app, &made, is_over), want, "deleting: {name}");
+            assert_eq!(next_step(&app, &made, is_over), want, "deleting: {name}");
         }
         let odd = app(json!({"spec": {"project": ""}}));
         let project = |odd: Value| {
             let mut app = App::of(odd);
-            normalize(&mut app);
+            normalize_spec(&mut app);
             app.raw()["spec"]["project"].clone()
         };
         assert_eq!(project(odd.clone()), "default");

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::app::{App, Fields};
 use super::auto_sync::{AutoSync, SelfHeal};
-use super::memory::{Memory, digest};
+use super::memory::{ApplicationMemory, digest_of};
 use super::refresh::{Reason, RefreshTrigger};
-use super::request::{Level, Request};
+use super::request::{ComparisonRequest, Level};
 use super::*;
 use wavegate_api::app_project::{ProjectDestination, ResourcePattern};
 use wavegate_api::app_status::ApplicationCondition;
@@ -72,11 +72,11 @@ fn scope(_: &str, _: &str, kind: &str) -> KindScope {
 }
 
 fn placed(manifests: &[Value]) -> Placed {
-    targets::place(manifests.to_vec(), "web", &tracking(), &scope, &KindFilter::default())
+    targets::place_targets(manifests.to_vec(), "web", &tracking(), &scope, &KindFilter::default())
 }
 
 /// A live object: the target as the server would store it.
-fn live(target: &Target) -> (ResourceKey, Arc<Value>) {
+fn live(target: &PlacedTarget) -> (ResourceKey, Arc<Value>) {
     let mut object = target.object.as_ref().clone();
     object["metadata"]["uid"] = format!("uid-{}", target.key).into();
     object["metadata"]["resourceVersion"] = "1".into();
@@ -94,7 +94,11 @@ fn application() -> Value {
     })
 }
 
-fn compared(app: &Value, placed: &Placed, live: &BTreeMap<ResourceKey, Arc<Value>>) -> Comparison {
+fn compared(
+    app: &Value,
+    placed: &Placed,
+    live: &BTreeMap<ResourceKey, Arc<Value>>,
+) -> ComparedApplication {
     compared_in(&project(), app, placed, live)
 }
 
@@ -103,8 +107,8 @@ fn compared_in(
     app: &Value,
     placed: &Placed,
     live: &BTreeMap<ResourceKey, Arc<Value>>,
-) -> Comparison {
-    let spec: ApplicationSpec = wavegate_api::read(&app["spec"]).unwrap();
+) -> ComparedApplication {
+    let spec: ApplicationSpec = wavegate_api::read_typed(&app["spec"]).unwrap();
     let facts = ComparisonFacts {
         application: app,
         spec: &spec,
@@ -115,7 +119,7 @@ fn compared_in(
         live,
         project,
         cluster: ("https://c", "c"),
-        config: &diff::Config::default(),
+        config: &diff::DiffConfig::default(),
         predicted: &Default::default(),
         namespace_metadata_changed: false,
     };
@@ -229,7 +233,7 @@ fn projects_permit_by_their_lists() {
     let unreadable = vec![destination("*", "*"), destination("*", "![a")];
     assert!(!goes(unreadable.clone(), "web"), "an invalid pattern denies");
     let spec = AppProjectSpec { destinations: unreadable, ..project() };
-    let problems = project::problems(&spec);
+    let problems = project::project_problems(&spec);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].starts_with("spec.destinations[1].namespace: pattern \"[a\""));
 
@@ -290,7 +294,7 @@ fn errors_of_a_spec_name_the_field() {
     for (name, change, want) in cases {
         let mut spec = application()["spec"].clone();
         json_patch::merge(&mut spec, &change);
-        let problems = spec::problems(&wavegate_api::read(&spec).unwrap());
+        let problems = spec::spec_problems(&wavegate_api::read_typed(&spec).unwrap());
         match want {
             "" => assert!(problems.is_empty(), "{name}: {problems:?}"),
             want => assert!(problems[0].message.contains(want), "{name}: {problems:?}"),
@@ -298,7 +302,7 @@ fn errors_of_a_spec_name_the_field() {
     }
     assert_eq!(project::shown("https://me:secret@example.com/r"), "https://example.com/r");
     let normal =
-        spec::normalized(&json!({"project": "", "syncPolicy": {}, "source": {"helm": {}}}));
+        spec::normalized_spec(&json!({"project": "", "syncPolicy": {}, "source": {"helm": {}}}));
     assert_eq!(normal, Some(json!({"project": "default", "source": {}})), "SE-030");
     let zero = json!({
         "project": "p", "syncPolicy": {"syncOptions": []},
@@ -309,12 +313,12 @@ fn errors_of_a_spec_name_the_field() {
         },
     });
     let without = json!({"project": "p", "source": {}});
-    assert_eq!(spec::normalized(&zero), Some(without), "SE-030: what sets nothing");
+    assert_eq!(spec::normalized_spec(&zero), Some(without), "SE-030: what sets nothing");
     let some = json!({
         "project": "p", "syncPolicy": {"automated": {}},
         "source": {"directory": {"exclude": "a"}, "helm": {"own": false}},
     });
-    assert_eq!(spec::normalized(&some), None, "SE-030: fields that are not known stay");
+    assert_eq!(spec::normalized_spec(&some), None, "SE-030: fields that are not known stay");
 }
 
 #[test]
@@ -348,7 +352,8 @@ fn targets_have_a_namespace_tracking_and_unique_keys() {
             "Resource /ConfigMap/web/one appeared 2 times among application resources.",
         ]
     );
-    let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope, &KindFilter::default());
+    let nowhere =
+        targets::place_targets(vec![map("one")], "", &tracking(), &scope, &KindFilter::default());
     assert!(nowhere.conditions[0].message.starts_with("Namespace for one"), "SE-132");
 }
 
@@ -395,7 +400,8 @@ fn a_name_of_which_no_label_is_left_is_an_error() {
     let of = |instance: &str, method| {
         let tracking = Tracking { instance: instance.to_owned(), method, ..tracking() };
         let none = KindFilter::default();
-        targets::place(vec![map("one"), map("two")], "web", &tracking, &scope, &none).conditions
+        targets::place_targets(vec![map("one"), map("two")], "web", &tracking, &scope, &none)
+            .conditions
     };
     let both = TrackingMethod::AnnotationAndLabel;
     let refused = of("---", both);
@@ -438,7 +444,7 @@ fn a_status_is_written_once_and_keeps_other_fields() {
         now,
     };
     let mut first = app.clone();
-    changed(&mut first, |app| status::write(app, &comparison, &[], &about(true, at(0))));
+    changed(&mut first, |app| status::write_comparison(app, &comparison, &[], &about(true, at(0))));
     assert_eq!(first["status"]["sync"]["comparedTo"]["source"], app["spec"]["source"]);
     assert_eq!(first["status"]["custom"], true);
     assert_eq!(first["status"]["conditions"][0]["message"], "old", "SE-060: not ours to replace");
@@ -446,11 +452,13 @@ fn a_status_is_written_once_and_keeps_other_fields() {
         first["status"].pointer_mut(part).unwrap()["unknown"] = json!(7);
     }
     let mut second = first.clone();
-    changed(&mut second, |app| status::write(app, &comparison, &[], &about(false, at(60))));
+    changed(&mut second, |app| {
+        status::write_comparison(app, &comparison, &[], &about(false, at(60)))
+    });
     assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
     assert_eq!(refresh::asked_for(&App::of(first.clone())), None);
 
-    let failure = [Condition::comparison("cannot read")];
+    let failure = [NewCondition::comparison("cannot read")];
     changed(&mut second, |app| status::write_failure(app, &failure, None, false, at(90)));
     assert_eq!(second["status"]["health"]["unknown"], 7);
     assert_eq!(second["status"]["sync"]["status"], "Unknown");
@@ -467,7 +475,7 @@ fn an_unchanged_condition_keeps_its_time() {
         last_transition_time: Some(Time(at(-9))),
     };
     let mut list = vec![old("a"), old("b")];
-    let new = [Condition::comparison("c"), Condition::comparison("a")];
+    let new = [NewCondition::comparison("c"), NewCondition::comparison("a")];
     condition::replace(&mut list, condition::OF_COMPARISON, &new, at(0));
     let added = ApplicationCondition { last_transition_time: Some(Time(at(0))), ..old("c") };
     assert_eq!(list, [old("a"), added], "SE-060");
@@ -516,42 +524,45 @@ pub(super) fn state_of(application: &Value) -> OperationState {
     Fields::of(application).status.operation_state
 }
 
-fn stage(application: &Value) -> operation::Stage {
-    operation::stage(&Fields::of(application))
+fn stage(application: &Value) -> operation::OperationStage {
+    operation::operation_stage(&Fields::of(application))
 }
 
 /// Why an Application is compared.
 pub(super) fn reason(
-    memory: &Memory,
+    memory: &ApplicationMemory,
     application: &Value,
     occasion: &RefreshTrigger,
     now: Timestamp,
 ) -> Option<Reason> {
-    memory.reason(&App::of(application.clone()), digest(&application["spec"]), occasion, now)
+    memory.reason(&App::of(application.clone()), digest_of(&application["spec"]), occasion, now)
 }
 
 #[test]
 fn an_operation_starts_and_ends() {
-    use operation::Stage;
+    use operation::OperationStage;
     let mut app = application();
     app["operation"] = json!({"sync": {"revision": "abc"}, "initiatedBy": {"username": "me"}});
-    assert_eq!(stage(&app), Stage::Requested);
+    assert_eq!(stage(&app), OperationStage::Requested);
     changed(&mut app, |app| {
-        operation::begin(app, at(0));
+        operation::begin_operation(app, at(0));
         operation::pin(app, &["abc".to_owned()]);
     });
-    assert_eq!(stage(&app), Stage::InProgress);
-    assert_eq!(operation::pinned(&state_of(&app)), ["abc"]);
-    assert_eq!(operation::sources(&App::of(app.clone())), [app["spec"]["source"].clone()]);
+    assert_eq!(stage(&app), OperationStage::InProgress);
+    assert_eq!(operation::pinned_revisions(&state_of(&app)), ["abc"]);
+    assert_eq!(
+        operation::operation_sources(&App::of(app.clone())),
+        [app["spec"]["source"].clone()]
+    );
     changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(5)));
-    assert_eq!(stage(&app), Stage::Idle);
+    assert_eq!(stage(&app), OperationStage::Idle);
     assert_eq!(app.get("operation"), None, "SE-372");
     let entry = &app["status"]["history"][0];
     assert_eq!((&entry["id"], &entry["revision"]), (&json!(0), &json!("abc")), "SE-385");
     assert_eq!(entry["initiatedBy"]["username"], "me");
 
     app["operation"] = json!({"sync": {"revision": "def", "dryRun": true}});
-    changed(&mut app, |app| operation::begin(app, at(0)));
+    changed(&mut app, |app| operation::begin_operation(app, at(0)));
     assert_eq!(operation::started(&state_of(&app)), Some(at(1)), "never the same second twice");
     let other = json!({"sync": {"revision": "ghi"}});
     app["operation"] = other.clone();
@@ -560,7 +571,7 @@ fn an_operation_starts_and_ends() {
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-385: no dry runs");
 
     app["spec"]["revisionHistoryLimit"] = 1.into();
-    changed(&mut app, |app| operation::begin(app, at(9)));
+    changed(&mut app, |app| operation::begin_operation(app, at(9)));
     changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(9)));
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-028");
     assert_eq!(app["status"]["history"][0]["id"], 1);
@@ -574,19 +585,23 @@ fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     app["status"]["operationState"] = json!({"phase": "Succeeded", "startedAt": at(5)});
     let began = at(5) + SignedDuration::from_millis(400);
-    let newest = Request::new(Level::Newest);
+    let newest = ComparisonRequest::new(Level::Newest);
     let cases = [
         // What this process knows of the start, another request, its age and that of the
         // operation 1 s after its second, whether a revision that was synced will do.
-        (Some(began), Request::default(), 2000, 600, true),
-        (Some(began), Request::default(), 100, 100, true),
-        (None, Request::default(), 2000, 1000, true),
+        (Some(began), ComparisonRequest::default(), 2000, 600, true),
+        (Some(began), ComparisonRequest::default(), 100, 100, true),
+        (None, ComparisonRequest::default(), 2000, 1000, true),
         (Some(began), newest, 2000, 600, false),
     ];
     for (operation_began, request, asked, age, accepts_synced) in cases {
-        let last_spec = Some(digest(&app["spec"]));
-        let known =
-            Memory { operation_began, last_spec, checked_at: Some(at(5)), ..Memory::default() };
+        let last_spec = Some(digest_of(&app["spec"]));
+        let known = ApplicationMemory {
+            operation_began,
+            last_spec,
+            checked_at: Some(at(5)),
+            ..ApplicationMemory::default()
+        };
         let occasion =
             RefreshTrigger { request, after_operation: true, ..RefreshTrigger::default() };
         let reason = reason(&known, &app, &occasion, at(6)).unwrap();
@@ -626,7 +641,7 @@ fn automated_sync_starts_only_if_permitted() {
     let decide = |change: Value, placed: &Placed, live: &BTreeMap<_, _>, allowed: bool| {
         let mut app = application();
         json_patch::merge(&mut app, &change);
-        let spec = wavegate_api::read(&app["spec"]).unwrap();
+        let spec = wavegate_api::read_typed(&app["spec"]).unwrap();
         let comparison = compared(&app, placed, live);
         let heal = SelfHeal::default();
         let app = App::of(app);
@@ -693,7 +708,7 @@ fn a_copy_of_a_resource_is_no_reason_for_an_automated_sync_se_421() {
             "phase": "Succeeded", "finishedAt": "2023-11-14T22:13:20Z", "operation": {"sync": {}},
             "syncResult": {"revision": "abc", "source": app["spec"]["source"]},
         });
-        let spec = wavegate_api::read(&app["spec"]).unwrap();
+        let spec = wavegate_api::read_typed(&app["spec"]).unwrap();
         let comparison = compared(&app, &placed, all);
         let (app, heal) = (App::of(app), SelfHeal::default());
         auto_sync::decide(&app, &spec, &comparison, &["abc".to_owned()], &heal, true, at(0))
@@ -711,7 +726,7 @@ fn a_copy_of_a_resource_is_no_reason_for_an_automated_sync_se_421() {
 
 #[test]
 fn deletion_starts_with_the_highest_wave() {
-    use deletion::Cascade;
+    use deletion::CascadeStep;
     let note = |name: &str, key: &str, value: &str| {
         let mut object = map(name);
         object["metadata"]["annotations"][key] = value.into();
@@ -722,26 +737,26 @@ fn deletion_starts_with_the_highest_wave() {
     let all = |manifests: &[Value]| -> BTreeMap<_, _> {
         placed(manifests).targets.iter().map(live).collect()
     };
-    let names = |cascade: Cascade| match cascade {
-        Cascade::Delete(keys) => keys.into_iter().map(|key| key.name).collect::<Vec<_>>(),
+    let names = |cascade: CascadeStep| match cascade {
+        CascadeStep::Delete(keys) => keys.into_iter().map(|key| key.name).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let app = application();
     let managed = all(&[note("a", wave, "1"), note("b", wave, "5"), map("c")]);
-    assert_eq!(names(deletion::cascade(&app, &managed)), ["b"], "SE-514");
+    assert_eq!(names(deletion::decide_cascade(&app, &managed)), ["b"], "SE-514");
     let kept =
         all(&[note("a", options, "Delete=false"), note("b", "helm.sh/resource-policy", "keep")]);
-    assert_eq!(deletion::cascade(&app, &kept), Cascade::Done, "SE-314, SE-326");
+    assert_eq!(deletion::decide_cascade(&app, &kept), CascadeStep::Done, "SE-314, SE-326");
     let confirm = all(&[note("a", options, "Delete=confirm")]);
-    assert!(matches!(deletion::cascade(&app, &confirm), Cascade::Held(_)), "SE-315");
+    assert!(matches!(deletion::decide_cascade(&app, &confirm), CascadeStep::Held(_)), "SE-315");
     let mut approved = app.clone();
     approved["metadata"]["annotations"] =
         json!({"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"});
-    assert_eq!(names(deletion::cascade(&approved, &confirm)), ["a"], "SE-315");
+    assert_eq!(names(deletion::decide_cascade(&approved, &confirm)), ["a"], "SE-315");
     let mut going = all(&[map("a"), map("b")]);
     let first = going.values_mut().next().unwrap();
     Arc::make_mut(first)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert!(matches!(deletion::cascade(&app, &going), Cascade::Wait(_)), "SE-514");
+    assert!(matches!(deletion::decide_cascade(&app, &going), CascadeStep::Wait(_)), "SE-514");
 }
 
 /// An Application of the same name in another cluster was left behind by the deletion of the one
@@ -764,10 +779,10 @@ fn an_application_of_the_same_name_is_itself_only_with_its_uid_as_se_514() {
         Arc::make_mut(&mut object)["metadata"]["uid"] = uid.clone();
         let managed = BTreeMap::from([(key.clone(), object)]);
         let want = match is_itself {
-            true => deletion::Cascade::Done,
-            false => deletion::Cascade::Delete(vec![key]),
+            true => deletion::CascadeStep::Done,
+            false => deletion::CascadeStep::Delete(vec![key]),
         };
-        assert_eq!(deletion::cascade(&app, &managed), want, "{uid}");
+        assert_eq!(deletion::decide_cascade(&app, &managed), want, "{uid}");
     }
 }
 
@@ -811,8 +826,16 @@ fn only_finalizers_of_others_hold_a_deletion_as_se_518() {
         target["metadata"]["finalizers"] = json!([finalizer]);
         target["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let going = placed(&[target]).targets.iter().map(live).collect();
-        let found = deletion::cascade(&app, &going);
-        assert_eq!(matches!(found, deletion::Cascade::Held(_)), holds, "{finalizer}: {found:?}");
-        assert_eq!(matches!(found, deletion::Cascade::Wait(_)), !holds, "{finalizer}: {found:?}");
+        let found = deletion::decide_cascade(&app, &going);
+        assert_eq!(
+            matches!(found, deletion::CascadeStep::Held(_)),
+            holds,
+            "{finalizer}: {found:?}"
+        );
+        assert_eq!(
+            matches!(found, deletion::CascadeStep::Wait(_)),
+            !holds,
+            "{finalizer}: {found:?}"
+        );
     }
 }

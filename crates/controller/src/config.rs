@@ -29,12 +29,12 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-pub use accepted::{AcceptedFlags, accepted};
+pub use accepted::{AcceptedFlags, accepted_settings};
 pub use application::ApplicationFlags;
-pub use comparisons::read as comparison_settings;
+pub use comparisons::read_comparisons as comparison_settings;
 pub use flags::{Drift, Flags, SyncEngine};
-pub use reader::Error;
-pub use variables::unknown as unknown_variables;
+pub use reader::ConfigError;
+pub use variables::unknown_variables;
 
 use reader::Reader;
 
@@ -120,7 +120,7 @@ impl Config {
         flags: Flags,
         environment: &dyn Fn(&str) -> Option<String>,
         config_map: &BTreeMap<String, String>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ConfigError> {
         let (warnings, asked) = (Vec::new(), BTreeSet::new());
         let mut read = Reader { environment, config_map, warnings, asked };
         let sync_engine = read.pick(
@@ -181,7 +181,7 @@ impl Config {
     /// # Errors
     ///
     /// Settings that are not safe together (AS-504).
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         providers::check(&self.application_sets)
     }
 
@@ -234,7 +234,7 @@ fn application_sets(
     read: &mut Reader<'_>,
     flags: &Flags,
     sync_engine: SyncEngine,
-) -> Result<ApplicationSetSettings, Error> {
+) -> Result<ApplicationSetSettings, ConfigError> {
     let decisions = decisions(read, flags, sync_engine)?;
     let namespaces = read.list(flags.applicationset_namespaces.clone(), "namespaces");
     let default = ApplicationSetSettings::default();
@@ -245,7 +245,7 @@ fn application_sets(
             flags.namespace.as_deref(),
             read.environment,
         ),
-        namespaces: Namespaces::parse(&namespaces).map_err(Error::Namespaces)?,
+        namespaces: Namespaces::parse(&namespaces).map_err(ConfigError::Namespaces)?,
         decisions,
         dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), default.dry_run),
         concurrent_reconciliations: read.pick(
@@ -314,13 +314,13 @@ fn decisions(
     read: &mut Reader<'_>,
     flags: &Flags,
     sync_engine: SyncEngine,
-) -> Result<application_set::Settings, Error> {
+) -> Result<application_set::DecisionSettings, ConfigError> {
     let policy_name = read.text(flags.policy.clone(), "policy", "");
     let policy =
-        Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
-    let default = application_set::Settings::default();
-    Ok(application_set::Settings {
-        jq: crate::evaluator::jq(crate::evaluator::JQ_TIME),
+        Policy::from_name(&policy_name).ok_or_else(|| ConfigError::Policy(policy_name.clone()))?;
+    let default = application_set::DecisionSettings::default();
+    Ok(application_set::DecisionSettings {
+        jq: crate::evaluator::limited_jq(crate::evaluator::JQ_TIME),
         progressive_syncs: read.flag(
             flags.enable_progressive_syncs,
             "enable.progressive.syncs",

@@ -7,7 +7,7 @@ use kube::Client;
 
 use super::metrics::Metrics;
 use wavegate_cluster::act::events::Recorder;
-use wavegate_cluster::watch::control_plane::{ControlPlane, Scope};
+use wavegate_cluster::watch::control_plane::{ControlPlane, WatchedScope};
 use wavegate_cluster::watch::counted;
 use wavegate_cluster::watch::fence::{self, MayWrite};
 use wavegate_net::clock::Clock;
@@ -33,7 +33,7 @@ pub struct Core {
 impl Core {
     /// With empty caches: nothing is watched, and no Event is written, until
     /// [`ControlPlane::run`] and [`Recorder::run`] are called.
-    pub fn new(client: Client, scope: Scope, clock: Clock) -> Self {
+    pub fn new(client: Client, scope: WatchedScope, clock: Clock) -> Self {
         let control_plane = Arc::new(ControlPlane::new(scope));
         let metrics = Metrics::new(
             Arc::clone(&control_plane.sets),
@@ -41,14 +41,14 @@ impl Core {
             Arc::clone(&control_plane.applications),
             clock.clone(),
         );
-        let client = counted::client(client, metrics.requests());
+        let client = counted::counted_client(client, metrics.requests());
         let recorder = Recorder::new(client.clone(), clock.clone());
         Self { client, clock, control_plane, recorder, metrics, may_write: None }
     }
 
     /// The same, which writes only while it may.
     pub fn fenced(self, may_write: MayWrite) -> Self {
-        let client = fence::client(self.client, Arc::clone(&may_write));
+        let client = fence::fenced_client(self.client, Arc::clone(&may_write));
         let recorder = Recorder::new(client.clone(), self.clock.clone());
         Self { client, recorder, may_write: Some(may_write), ..self }
     }

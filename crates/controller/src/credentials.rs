@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use parking_lot::RwLock;
 
 use wavegate_api::repository::RepositoryUrl;
-use wavegate_cluster::watch::secrets::{self, Kind};
+use wavegate_cluster::watch::secrets::{self, SecretKind};
 use wavegate_cluster::watch::trust::{KNOWN_HOSTS, Trust};
 use wavegate_net::redact;
 use wavegate_source::{RepoCredentials, RepoIdentity};
@@ -222,9 +222,9 @@ impl RepositorySecrets {
     /// Adds or updates a repository Secret, if it is one. Returns whether it is.
     pub fn put(&self, secret: &Secret) -> bool {
         let prefix = match secrets::secret_kind(secret) {
-            Some(Kind::Repository) => false,
-            Some(Kind::RepositoryTemplate) => true,
-            Some(Kind::Cluster) | None => return false,
+            Some(SecretKind::Repository) => false,
+            Some(SecretKind::RepositoryTemplate) => true,
+            Some(SecretKind::Cluster) | None => return false,
         };
         let text = |field: &str| secrets::secret_text(secret, field);
         let line = |field: &str| text(field).trim().to_owned();

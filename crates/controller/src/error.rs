@@ -8,7 +8,7 @@ use wavegate_cluster::watch::control_plane::Forbidden;
 /// Why a reconcile, or a controller, stopped. Errors in user input are not included: they
 /// are reported in the status.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ReconcileError {
     /// The status of an Application could not be written.
     #[error(transparent)]
     ApplicationStatus(#[from] application_status::Error),
@@ -83,7 +83,7 @@ pub enum ErrorAction {
     Bug,
 }
 
-impl Error {
+impl ReconcileError {
     /// The error handling of both controllers.
     pub fn action(&self) -> ErrorAction {
         match self {

@@ -24,7 +24,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use self::known::{Key, KnownResults, Sees, size};
 use self::part::part;
-use wavegate_engine::diff::jq::{Error, Evaluate, Found, Jq, Question};
+use wavegate_engine::diff::jq::{Evaluate, Found, Jq, JqError, Question};
 use wavegate_sandbox::{EvalError, EvalLimits, Program, WorkerPool};
 
 /// The time limit of an expression on an object, as in Argo CD (SE-173).
@@ -67,7 +67,7 @@ pub(crate) fn pool() -> &'static WorkerPool {
 }
 
 /// Evaluates jq expressions, each for this time at most on one object.
-pub fn jq(limit: Duration) -> Jq {
+pub fn limited_jq(limit: Duration) -> Jq {
     by_turns(limit, TURN)
 }
 
@@ -161,12 +161,12 @@ impl Workers {
             let stop = if left.is_zero() {
                 // The same would happen again.
                 let why = format!("all rules together take longer than {total:?}");
-                Some(Error::Exhausted(why))
+                Some(JqError::Exhausted(why))
             } else if taken > ANSWERS_SIZE {
                 Some(too_many())
             } else if exceeding.len() >= MAX_EXCEEDING {
                 let why = format!("{MAX_EXCEEDING} other rules do, so it is not evaluated");
-                Some(Error::Deferred(why))
+                Some(JqError::Deferred(why))
             } else {
                 None
             };
@@ -189,7 +189,7 @@ impl Workers {
                         for (item, result) in batch.iter().zip(results) {
                             let found = found(result);
                             taken += size(&found);
-                            if let Err(Error::Exhausted(why)) = &found {
+                            if let Err(JqError::Exhausted(why)) = &found {
                                 exceeding.insert(item.expression, why.clone());
                             }
                             answers.insert(item.at, found);
@@ -199,14 +199,14 @@ impl Workers {
                             count += 1;
                             let why = format!("it takes longer than {:?}", self.limit);
                             exceeding.insert(item.expression, why.clone());
-                            answers.insert(item.at, Err(Error::Exhausted(why)));
+                            answers.insert(item.at, Err(JqError::Exhausted(why)));
                         }
                         let rest = batch.get(count..).filter(|rest| !rest.is_empty());
                         rest.map(|rest| vec![rest.to_vec()])
                     }
                     Err(EvalError::Refused(why) | EvalError::Unavailable(why)) => {
                         for item in &batch {
-                            answers.insert(item.at, Err(Error::Unavailable(why.clone())));
+                            answers.insert(item.at, Err(JqError::Unavailable(why.clone())));
                         }
                         None
                     }
@@ -214,7 +214,7 @@ impl Workers {
                         [item] => {
                             let why = failure.to_string();
                             exceeding.insert(item.expression, why.clone());
-                            answers.insert(item.at, Err(Error::Exhausted(why)));
+                            answers.insert(item.at, Err(JqError::Exhausted(why)));
                             None
                         }
                         // One of them is to blame.
@@ -232,7 +232,7 @@ impl Workers {
                 batch.retain(|item| match exceeding.get(&item.expression) {
                     None => true,
                     Some(why) => {
-                        answers.insert(item.at, Err(Error::Deferred(why.clone())));
+                        answers.insert(item.at, Err(JqError::Deferred(why.clone())));
                         false
                     }
                 });
@@ -295,7 +295,7 @@ fn batches(items: Vec<Item>, objects: &[Box<RawValue>]) -> Vec<Vec<Item>> {
 /// A result of the worker.
 fn found(result: Value) -> Found {
     let Value::Object(mut result) = result else {
-        return Err(Error::Unavailable("an answer that is no object".to_owned()));
+        return Err(JqError::Unavailable("an answer that is no object".to_owned()));
     };
     if let Some(Value::Array(paths)) = result.remove("paths") {
         let steps = |path| match path {
@@ -306,11 +306,11 @@ fn found(result: Value) -> Found {
     }
     let text = |value: Option<Value>| value?.as_str().map(str::to_owned);
     if let Some(why) = text(result.remove("exhausted")) {
-        return Err(Error::Exhausted(why));
+        return Err(JqError::Exhausted(why));
     }
     // What is no expression was refused when the rule was read.
     let why = text(result.remove("mismatch")).or_else(|| text(result.remove("invalid")));
-    Err(why.map_or_else(|| Error::Unavailable("an unknown answer".to_owned()), Error::Mismatch))
+    Err(why.map_or_else(|| JqError::Unavailable("an unknown answer".to_owned()), JqError::Mismatch))
 }
 
 impl Evaluate for Workers {
@@ -361,7 +361,7 @@ impl Evaluate for Workers {
                             (object, digest)
                         }
                         Err(error) => {
-                            answers.give((at, of), &Err(Error::Mismatch(error.to_string())));
+                            answers.give((at, of), &Err(JqError::Mismatch(error.to_string())));
                             continue;
                         }
                     },
@@ -372,7 +372,7 @@ impl Evaluate for Workers {
                 if let Some(found) = known.answer(&key) {
                     answers.give((at, of), found);
                 } else if let Some(why) = known.exceeded(scope, text, now) {
-                    answers.give((at, of), &Err(Error::Deferred(why)));
+                    answers.give((at, of), &Err(JqError::Deferred(why)));
                 } else {
                     batch.ask(key, (object, expression), (at, of));
                 }
@@ -389,7 +389,7 @@ impl Evaluate for Workers {
                 places.iter().for_each(|place| answers.give(*place, &found));
             }
         }
-        let missing = || Err(Error::Unavailable("no answer".to_owned()));
+        let missing = || Err(JqError::Unavailable("no answer".to_owned()));
         let of_question = |(at, question): (usize, &Question<'_>)| {
             let count = question.expressions.len();
             (0..count).map(|of| answers.all.remove(&(at, of)).unwrap_or_else(missing)).collect()
@@ -421,9 +421,9 @@ impl Answers {
     }
 }
 
-fn too_many() -> Error {
+fn too_many() -> JqError {
     let most = ANSWERS_SIZE >> 20;
-    Error::Exhausted(format!("all rules together select {most} MiB of paths"))
+    JqError::Exhausted(format!("all rules together select {most} MiB of paths"))
 }
 
 /// What has to be evaluated for some questions: equal ones once.

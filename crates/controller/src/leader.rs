@@ -12,7 +12,7 @@ use wavegate_api::time::to_rfc3339;
 use wavegate_cluster::act::control_plane::lease::{
     DURATION, Holder, Lease, LeaseAttempt, ObservedLease,
 };
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::fence::MayWrite;
 use wavegate_net::clock::Clock;
 
@@ -87,7 +87,7 @@ impl Candidate {
                     }
                 }
                 Err(error) => {
-                    let error = reason(&error);
+                    let error = error_reason(&error);
                     tracing::warn!(error, lease = LEASE, "cannot read the lease, retrying");
                 }
             }
@@ -135,7 +135,7 @@ impl Candidate {
         match tokio::time::timeout(RETRY, self.lease.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                let error = reason(&error);
+                let error = error_reason(&error);
                 tracing::debug!(error, lease = LEASE, "the lease was not released");
             }
             Err(_) => tracing::warn!(lease = LEASE, "cannot release the lease in time"),
@@ -177,7 +177,7 @@ impl Candidate {
                     return;
                 }
                 Ok(Err(error)) => {
-                    let error = reason(&error);
+                    let error = error_reason(&error);
                     tracing::warn!(error, lease = LEASE, "cannot renew the lease");
                 }
                 Err(_) => tracing::warn!(lease = LEASE, "renewing the lease takes too long"),
@@ -192,7 +192,7 @@ impl Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_sim::{Effect, Fault, Server};
+    use kube_sim::{Effect, InjectedFault, Server};
 
     fn candidate(server: &Server) -> Candidate {
         let clock = Clock::system();
@@ -208,10 +208,11 @@ mod tests {
         let written = Instant::now();
         // It cannot be renewed for a while, and then a request hangs.
         let lease = |request: &kube_sim::RequestRecord| request.resource == "leases";
-        server.inject(Fault::new(Effect::Status(500), lease).times(3));
-        server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), move |request| {
-            lease(request) && written.elapsed() > Duration::from_secs(7)
-        }));
+        server.inject(InjectedFault::new(Effect::Status(500), lease).times(3));
+        server
+            .inject(InjectedFault::new(Effect::Latency(Duration::from_secs(60)), move |request| {
+                lease(request) && written.elapsed() > Duration::from_secs(7)
+            }));
         candidate.keep(&shutdown).await;
         assert!(written.elapsed() < DURATION, "after {:?}", written.elapsed());
     }
@@ -271,7 +272,7 @@ mod tests {
             let since = begun.elapsed();
             request.resource == "leases" && since > RETRY / 2 && since < RENEW_WITHIN * 2
         };
-        server.inject(Fault::new(Effect::Status(500), fails).times(usize::MAX));
+        server.inject(InjectedFault::new(Effect::Status(500), fails).times(usize::MAX));
         let mut times = 0;
         let prepares = async || {
             times += 1;
@@ -292,11 +293,11 @@ mod tests {
         let write = |request: &kube_sim::RequestRecord| {
             request.resource == "leases" && request.verb == "update"
         };
-        server.inject(Fault::new(Effect::Latency(Duration::from_secs(8)), write));
+        server.inject(InjectedFault::new(Effect::Latency(Duration::from_secs(8)), write));
         let late = move |request: &kube_sim::RequestRecord| {
             write(request) && begun.elapsed() > Duration::from_secs(9)
         };
-        server.inject(Fault::new(Effect::Status(500), late).times(100));
+        server.inject(InjectedFault::new(Effect::Status(500), late).times(100));
         candidate.keep(&shutdown).await;
         let renewed = begun + RETRY;
         assert!(renewed.elapsed() < DURATION, "after {:?}", renewed.elapsed());

@@ -43,7 +43,7 @@ use self::leader::Candidate;
 use self::metrics::Metrics;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings, Settings};
 use wavegate_cluster::watch::cluster_cache::ClusterReach;
-use wavegate_cluster::watch::control_plane::{Forbidden, Scope};
+use wavegate_cluster::watch::control_plane::{Forbidden, WatchedScope};
 use wavegate_cluster::watch::read_only;
 use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;
@@ -93,7 +93,7 @@ impl Controllers {
         clock: Clock,
     ) -> Self {
         let client = match settings.application_sets.dry_run {
-            true => read_only::client(client),
+            true => read_only::read_only_client(client),
             false => client,
         };
         Self { core: Core::new(client, scope(&settings), clock), settings, sources }
@@ -226,7 +226,7 @@ fn run_with(
         let unread = async {
             if let Some(audience) = audience {
                 let kinds = core.control_plane.unread();
-                stop.run_until_cancelled(unread::follow(&core, &audience, kinds)).await;
+                stop.run_until_cancelled(unread::follow_unread(&core, &audience, kinds)).await;
             }
             shutdown.cancelled().await;
             until(&shutdown)
@@ -278,7 +278,7 @@ pub async fn run_elsewhere(
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) -> Result<(), Stopped> {
-    let scope = Scope {
+    let scope = WatchedScope {
         namespace: settings.control_plane_namespace.clone(),
         sets_everywhere: false,
         applications_everywhere: false,
@@ -295,11 +295,11 @@ fn until(shutdown: &CancellationToken) -> Result<(), Stopped> {
 
 /// The namespaces that the controllers watch. Without additional namespaces, only the
 /// control plane's own is watched.
-fn scope(settings: &Settings) -> Scope {
+fn scope(settings: &Settings) -> WatchedScope {
     let (sets, applications) = (&settings.application_sets, &settings.applications);
     let of_sets = !sets.namespaces.is_empty();
     let of_applications = applications.as_ref().is_some_and(|own| !own.namespaces.is_empty());
-    Scope {
+    WatchedScope {
         namespace: sets.control_plane_namespace.clone(),
         sets_everywhere: of_sets,
         applications_everywhere: of_sets || of_applications,

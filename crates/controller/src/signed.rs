@@ -11,7 +11,7 @@ use wavegate_source::{RepoCredentials, Repositories, Signed, SourceError};
 /// # Errors
 ///
 /// When that cannot be found.
-pub async fn problems(
+pub async fn signature_problems(
     sources: &Repositories,
     demand: &Demand<'_>,
     signed: &Signed<'_>,

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +16,8 @@ use super::leader::Candidate;
 use super::{Controllers, Led};
 use crate::settings::{ApplicationSetSettings, Settings};
 use wavegate_api::crds;
-use wavegate_cluster::watch::follow::follow;
-use wavegate_cluster::watch::object::{Object, resource};
+use wavegate_cluster::watch::follow::follow_objects;
+use wavegate_cluster::watch::object::{StoredObject, kind_resource};
 use wavegate_net::clock::Clock;
 use wavegate_source::{Repositories, SourceSettings};
 
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 async fn with_set(applications: usize) -> Server {
     let server = Server::new();
     let client = server.client_as("test");
-    for crd in crds::all() {
+    for crd in crds::all_definitions() {
         Api::all(client.clone()).create(&PostParams::default(), &crd).await.unwrap();
     }
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
@@ -40,7 +40,8 @@ async fn with_set(applications: usize) -> Server {
             "apiVersion": wavegate_api::API_VERSION, "kind": kind,
             "metadata": {"name": name}, "spec": spec,
         });
-        let api: Api<Object> = Api::namespaced_with(client.clone(), NAMESPACE, &resource(kind));
+        let api: Api<StoredObject> =
+            Api::namespaced_with(client.clone(), NAMESPACE, &kind_resource(kind));
         api.create(&PostParams::default(), &object.into()).await.unwrap();
     };
     create("AppProject", "default", json!({})).await;
@@ -87,7 +88,7 @@ async fn a_lease_is_released_after_the_last_write_of_a_replica_that_stops() {
         request.client == "a" && request.verb == "create" && request.resource == "applications"
     };
     let slow = Effect::Latency(Duration::from_secs(2));
-    server.inject(Fault::new(slow, creates).times(usize::MAX));
+    server.inject(InjectedFault::new(slow, creates).times(usize::MAX));
     let (first, second) = (candidate(&server, "a"), candidate(&server, "b"));
     let (shutdown, running) = (CancellationToken::new(), CancellationToken::new());
     first.acquire(&shutdown).await.unwrap();
@@ -134,9 +135,9 @@ async fn a_replica_that_was_stopped_for_a_while_writes_nothing_before_it_has_ren
     };
     let created = async {
         let client = server.client_as("test");
-        let kind = resource("Application");
-        let applications: Api<Object> = Api::namespaced_with(client, NAMESPACE, &kind);
-        let all = follow(applications, watcher::Config::default()).applied_objects();
+        let kind = kind_resource("Application");
+        let applications: Api<StoredObject> = Api::namespaced_with(client, NAMESPACE, &kind);
+        let all = follow_objects(applications, watcher::Config::default()).applied_objects();
         pin!(all).next().await.expect("watches do not end").unwrap();
         shutdown.cancel();
     };

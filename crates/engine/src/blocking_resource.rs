@@ -154,7 +154,7 @@ impl fmt::Display for BlockingResource {
 /// that is not Healthy. Without such a resource it is the message of the operation,
 /// an error condition, or the message of the Application's health. Of an operation that
 /// is retried, it names the attempt, and when it begins.
-pub fn of(application: &Value) -> Blocking {
+pub fn blocking_of(application: &Value) -> Blocking {
     let status = &ApplicationView::of(application).status;
     let operation = &status.operation_state;
     let phase = OperationPhase::from_word(&operation.phase);

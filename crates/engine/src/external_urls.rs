@@ -10,8 +10,8 @@ use wavegate_api::networking::{GatewayView, IngressPathView, IngressView};
 use wavegate_api::{Raw, read_leniently};
 
 /// The URLs of an object (CA-330, CA-332, CA-334).
-pub fn of(object: &Value) -> Vec<String> {
-    let mut urls: Vec<String> = links(object).collect();
+pub fn external_urls_of(object: &Value) -> Vec<String> {
+    let mut urls: Vec<String> = link_urls(object).collect();
     if object.annotation(IGNORE_DEFAULT_LINKS) == Some("true") {
         return urls;
     }
@@ -28,7 +28,7 @@ pub fn of(object: &Value) -> Vec<String> {
 }
 
 /// Links that a user wrote: to a web page, with a title or without.
-pub fn links(object: &Value) -> impl Iterator<Item = String> + '_ {
+pub fn link_urls(object: &Value) -> impl Iterator<Item = String> + '_ {
     let annotations = object.annotations().into_iter().flatten();
     let own = annotations.filter(|(key, _)| key.starts_with(LINK));
     let values = own.filter_map(|(_, value)| value.as_str());

@@ -5,7 +5,7 @@ use std::io::{Result, Write};
 use serde::Serialize;
 
 /// The bytes of a value as JSON.
-pub fn size(value: &impl Serialize) -> usize {
+pub fn json_bytes(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl Write for Count {
         fn write(&mut self, bytes: &[u8]) -> Result<usize> {

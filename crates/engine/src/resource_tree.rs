@@ -95,7 +95,7 @@ impl LiveObject {
 /// A resource of the Application or an object below it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
+pub struct OwnedResource {
     /// API group, empty for the core group.
     pub group: String,
     /// API version within the group.
@@ -126,10 +126,10 @@ pub struct Node {
     /// A ReplicaSet of a former revision.
     pub scaled_down: bool,
     /// The objects that it owns.
-    pub children: Vec<Node>,
+    pub children: Vec<OwnedResource>,
 }
 
-impl Node {
+impl OwnedResource {
     /// Its key.
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
@@ -153,9 +153,9 @@ impl Node {
 
 /// The resources in the status of an Application and the hooks of its last operation,
 /// without children: PreSync hooks first, then by wave, the other hooks last.
-pub fn resources(application: &Value) -> Vec<Node> {
+pub fn listed_resources(application: &Value) -> Vec<OwnedResource> {
     let status = ApplicationView::of(application).status;
-    let mut nodes: BTreeMap<ResourceKey, Node> = BTreeMap::new();
+    let mut nodes: BTreeMap<ResourceKey, OwnedResource> = BTreeMap::new();
     for resource in status.resources {
         let key = resource.key();
         let health = resource.health.filter(|health| !health.status.is_empty());
@@ -163,14 +163,14 @@ pub fn resources(application: &Value) -> Vec<Node> {
             status: health::Status::from_word(&status),
             message,
         });
-        let node = Node {
+        let node = OwnedResource {
             sync: resource.status,
             missing: health.as_ref().is_some_and(|h| h.status == health::Status::Missing),
             health,
             wave: resource.sync_wave,
             hook: if resource.hook { "Hook".to_owned() } else { String::new() },
             requires_pruning: resource.requires_pruning,
-            ..Node::of(key.clone(), resource.version)
+            ..OwnedResource::of(key.clone(), resource.version)
         };
         nodes.insert(key, node);
     }
@@ -181,7 +181,9 @@ pub fn resources(application: &Value) -> Vec<Node> {
         if result.hook_type.is_empty() && !nodes.contains_key(&key) {
             continue;
         }
-        let node = nodes.entry(key).or_insert_with_key(|key| Node::of(key.clone(), result.version));
+        let node = nodes
+            .entry(key)
+            .or_insert_with_key(|key| OwnedResource::of(key.clone(), result.version));
         if !result.hook_type.is_empty() {
             node.hook = result.hook_type;
             node.sync = result.hook_phase;
@@ -190,8 +192,9 @@ pub fn resources(application: &Value) -> Vec<Node> {
             node.message = result.message;
         }
     }
-    let mut nodes: Vec<Node> = nodes.into_values().filter(|node| !node.kind.is_empty()).collect();
-    let rank = |node: &Node| match node.hook.as_str() {
+    let mut nodes: Vec<OwnedResource> =
+        nodes.into_values().filter(|node| !node.kind.is_empty()).collect();
+    let rank = |node: &OwnedResource| match node.hook.as_str() {
         "PreSync" => 0,
         "PostSync" => 2,
         "SyncFail" => 3,
@@ -204,7 +207,7 @@ pub fn resources(application: &Value) -> Vec<Node> {
 }
 
 /// The objects below some others, by the index in `candidates`.
-pub fn below(owners: &[LiveObject], candidates: &[LiveObject]) -> BTreeSet<usize> {
+pub fn nodes_below(owners: &[LiveObject], candidates: &[LiveObject]) -> BTreeSet<usize> {
     let links = Links::new(owners.iter().chain(candidates), candidates);
     let mut found = BTreeSet::new();
     let mut next: VecDeque<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
@@ -246,10 +249,10 @@ impl<'a> Links<'a> {
 /// themselves, as far as they could be read, and the objects below them; `absent` are
 /// resources that do not exist.
 pub fn with_live(
-    resources: Vec<Node>,
+    resources: Vec<OwnedResource>,
     live: &[LiveObject],
     absent: &BTreeSet<ResourceKey>,
-) -> Vec<Node> {
+) -> Vec<OwnedResource> {
     let by_key: HashMap<&ResourceKey, usize> =
         live.iter().enumerate().map(|(index, object)| (&object.key, index)).collect();
     let links = Links::new(live.iter(), live);
@@ -288,16 +291,16 @@ fn children(
     links: &Links<'_>,
     shown: &mut BTreeSet<usize>,
     depth: usize,
-) -> Vec<Node> {
+) -> Vec<OwnedResource> {
     if depth > MAX_DEPTH || uid.is_empty() {
         return Vec::new();
     }
     let new: Vec<usize> = links.children(uid).filter(|child| shown.insert(*child)).collect();
-    let mut nodes: Vec<Node> = new
+    let mut nodes: Vec<OwnedResource> = new
         .into_iter()
-        .map(|index| Node {
+        .map(|index| OwnedResource {
             children: children(&live[index].uid, live, links, shown, depth + 1),
-            ..Node::of_live(&live[index])
+            ..OwnedResource::of_live(&live[index])
         })
         .collect();
     nodes.sort_by(|a, b| (&a.kind, &a.group, &a.name).cmp(&(&b.kind, &b.group, &b.name)));

@@ -18,12 +18,12 @@ use crate::funcs;
 
 /// Options of the engine: `goTemplateOptions` of an ApplicationSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TemplateOptions {
     /// Meaning of a missing key.
     pub missing_key: MissingKey,
 }
 
-impl Options {
+impl TemplateOptions {
     /// Parses options such as `missingkey=error`; the last one is used. An unknown option
     /// is an error (AS-133).
     pub fn parse(options: &[String]) -> Result<Self, TemplateError> {
@@ -42,16 +42,20 @@ impl Options {
 
 /// A compiled template.
 #[derive(Debug)]
-pub struct Template(Source);
+pub struct GoTemplate(Source);
 
-impl Template {
+impl GoTemplate {
     /// Compiles a template without a name. Syntax errors and unknown functions are errors that name the line (AS-131).
-    pub fn parse(text: &str, options: &Options) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str, options: &TemplateOptions) -> Result<Self, TemplateError> {
         Self::parse_named("", text, options)
     }
 
     /// Compiles a template whose name appears in its errors.
-    pub fn parse_named(name: &str, text: &str, options: &Options) -> Result<Self, TemplateError> {
+    pub fn parse_named(
+        name: &str,
+        text: &str,
+        options: &TemplateOptions,
+    ) -> Result<Self, TemplateError> {
         Source::parse(name, text, options.missing_key, funcs::find).map(Self)
     }
 

@@ -16,7 +16,7 @@ pub mod simple;
 mod tests;
 
 pub use error::{NoEntry, TemplateError, TemplateFault};
-pub use sanitize::{normalize, slugify};
+pub use sanitize::{normalize_name, slugify_name};
 
 /// Prints a number as Go's `fmt.Sprint` prints a float64 (AS-111): `3`, `1.5`, `1e+06`.
 pub fn float_text(value: f64) -> String {

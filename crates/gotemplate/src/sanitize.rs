@@ -5,7 +5,7 @@ const MAX_NAME: usize = 253;
 
 /// Lower case, every character outside `[a-z0-9.-]` becomes a dash, at most 253 bytes, no
 /// dash or dot at the ends. May return an empty text.
-pub fn normalize(text: &str) -> String {
+pub fn normalize_name(text: &str) -> String {
     // Go lowers character by character, so the one letter that grows by lowering does not.
     let lowered = text.chars().map(|c| match c {
         'İ' => 'i',
@@ -23,8 +23,8 @@ pub fn normalize(text: &str) -> String {
 ///
 /// With `smart` the text is cut at a dash if there is one, and a `max` of 0 means no
 /// limit; otherwise it is cut at `max`, and 0 gives an empty text.
-pub fn slugify(max: usize, smart: bool, text: &str) -> String {
-    let mut name = normalize(text);
+pub fn slugify_name(max: usize, smart: bool, text: &str) -> String {
+    let mut name = normalize_name(text);
     if !smart {
         // Cut before the dashes are collapsed, as in Argo CD; the text is ASCII here.
         name.truncate(max);

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::go::{Env, Options, Random, Template, TemplateLimits};
-use super::{TemplateError, float_text, normalize, simple, slugify};
+use super::go::{Env, GoTemplate, Random, TemplateLimits, TemplateOptions};
+use super::{TemplateError, float_text, normalize_name, simple, slugify_name};
 
 /// One recorded result of the Go engine.
 #[derive(Deserialize)]
@@ -27,8 +27,8 @@ fn render(
     params: &Map<String, Value>,
     options: &[String],
 ) -> Result<String, TemplateError> {
-    let options = Options::parse(options)?;
-    Template::parse(template, &options)?.execute(params, &TemplateLimits::default())
+    let options = TemplateOptions::parse(options)?;
+    GoTemplate::parse(template, &options)?.execute(params, &TemplateLimits::default())
 }
 
 /// Line and column of a Go error text, where it has them.
@@ -143,10 +143,10 @@ fn names_are_sanitized() {
         ("Café", "caf"),
         ("___", ""),
     ] {
-        assert_eq!(normalize(text), want);
+        assert_eq!(normalize_name(text), want);
     }
-    assert_eq!(normalize(&"a".repeat(300)), "a".repeat(253));
-    assert_eq!(normalize(&format!("{}-y", "x".repeat(252))), "x".repeat(252));
+    assert_eq!(normalize_name(&"a".repeat(300)), "a".repeat(253));
+    assert_eq!(normalize_name(&format!("{}-y", "x".repeat(252))), "x".repeat(252));
     // AS-171, rows 61 to 70.
     let long = "feat/a_really+long_pull_request_name_to_test_argo_slugification_and_branch_name_shortening_feature";
     let solid =
@@ -165,7 +165,7 @@ fn names_are_sanitized() {
         (0, true, "ab", "ab"),
         (0, false, "ab", ""),
     ] {
-        assert_eq!(slugify(max, smart, text), want, "{max} {smart} {text}");
+        assert_eq!(slugify_name(max, smart, text), want, "{max} {smart} {text}");
     }
 }
 
@@ -189,13 +189,14 @@ fn floats_print_as_in_go() {
 #[test]
 fn an_unknown_option_is_rejected() {
     // AS-133
-    let error = Options::parse(&["missingkey=bogus".to_owned()]).unwrap_err();
+    let error = TemplateOptions::parse(&["missingkey=bogus".to_owned()]).unwrap_err();
     assert!(error.to_string().contains("missingkey=bogus"), "{error}");
 }
 
 #[test]
 fn errors_have_template_line_and_column() {
-    let template = Template::parse_named("patch", "a\n  {{ .x.y }}", &Options::default()).unwrap();
+    let template =
+        GoTemplate::parse_named("patch", "a\n  {{ .x.y }}", &TemplateOptions::default()).unwrap();
     let error =
         template.execute(&object(json!({"x": "text"})), &TemplateLimits::default()).unwrap_err();
     assert_eq!((error.line(), error.column()), (Some(2), Some(7)));
@@ -239,7 +240,7 @@ fn time_and_random_values_come_from_the_environment() {
         (r#"{{ htpasswd "me" "secret" }}"#, r"^me:\$2a\$10\$[./A-Za-z0-9]{53}$"),
         (r#"{{ encryptAES "key" "some text" | decryptAES "key" }}"#, r"^some text$"),
     ] {
-        let template = Template::parse(text, &Options::default()).unwrap();
+        let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
         let out = template
             .execute_in(&object(json!({"a": 1})), &TemplateLimits::default(), &mut fixed_env())
             .unwrap();
@@ -343,7 +344,7 @@ fn maximum_nesting_fits_a_small_stack() {
 #[test]
 fn templates_are_compiled_once_and_shared() {
     fn shared<T: Send + Sync>(_: &T) {}
-    let template = Template::parse("{{ .a }}", &Options::default()).unwrap();
+    let template = GoTemplate::parse("{{ .a }}", &TemplateOptions::default()).unwrap();
     shared(&template);
     for a in ["x", "y"] {
         assert_eq!(
@@ -439,7 +440,7 @@ proptest! {
         let text = if inside { format!("{{{{ {text} }}}}") } else { text };
         let params = object(json!({"a": {"b": [1, "x", null]}, "s": "é\n"}));
         let limits = TemplateLimits { output_bytes: 10_000, steps: 10_000, ..TemplateLimits::default() };
-        if let Ok(template) = Template::parse(&text, &Options::default()) {
+        if let Ok(template) = GoTemplate::parse(&text, &TemplateOptions::default()) {
             let first = template.execute_in(&params, &limits, &mut fixed_env());
             prop_assert_eq!(first, template.execute_in(&params, &limits, &mut fixed_env()));
         }
@@ -464,7 +465,7 @@ proptest! {
             "genSelfSignedCertWithKey .s (list .s) (list .s) M (genPrivateKey \"ed25519\")", "genPrivateKey .s",
         ] {
             let call = call.replace('N', &n.to_string()).replace('M', &m.to_string());
-            if let Ok(template) = Template::parse(&format!("{{{{ {call} }}}}"), &Options::default()) {
+            if let Ok(template) = GoTemplate::parse(&format!("{{{{ {call} }}}}"), &TemplateOptions::default()) {
                 let _ = template.execute_in(&params, &limits, &mut fixed_env());
             }
         }

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 /// How long before `now` the RFC 3339 time `then` was, such as `5d3h` or `17s`; `0s` for a
 /// time in the future, `<unknown>` for a text that is no time.
-pub fn since(then: &str, now: Timestamp) -> String {
+pub fn age_since(then: &str, now: Timestamp) -> String {
     let Ok(then) = then.parse::<Timestamp>() else { return "<unknown>".to_owned() };
     let passed =
         Duration::from_secs(u64::try_from(now.as_second() - then.as_second()).unwrap_or(0));
-    human(passed)
+    human_duration(passed)
 }
 
 /// A duration with two units at most, as `kubectl` prints it.
-pub fn human(passed: Duration) -> String {
+pub fn human_duration(passed: Duration) -> String {
     let s = passed.as_secs();
     let (minutes, hours, days, years) = (s / 60, s / 3600, s / 86_400, s / (86_400 * 365));
     let two = |big: u64, big_unit: &str, small: u64, small_unit: &str| {

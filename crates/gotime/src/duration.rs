@@ -96,7 +96,7 @@ fn nanoseconds(number: &str, unit: i128) -> Result<i128, DurationError> {
 }
 
 /// The one form that Go prints: `1h30m0s`, `1.5s`, `20ms`, `0s`.
-pub fn print(duration: SignedDuration) -> String {
+pub fn print_duration(duration: SignedDuration) -> String {
     let nanoseconds = duration.as_nanos();
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let nanoseconds = nanoseconds.abs();
@@ -155,7 +155,7 @@ mod tests {
         for (text, want, printed) in rows {
             let got = parse(text).unwrap();
             assert_eq!(got.as_nanos(), want, "{text}");
-            assert_eq!(print(got), printed, "{text}");
+            assert_eq!(print_duration(got), printed, "{text}");
             assert_eq!(parse(printed), Ok(got), "{printed} is a fixed point");
         }
     }

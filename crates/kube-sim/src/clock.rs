@@ -14,7 +14,7 @@ use super::random::SplitMix64;
 
 /// A clock that follows tokio's. Clones are the same clock.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<Shared>);
+pub struct ServerClock(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -23,14 +23,14 @@ struct Shared {
     shift: Mutex<SignedDuration>,
 }
 
-impl Default for Clock {
+impl Default for ServerClock {
     /// A clock that shows the system's time now.
     fn default() -> Self {
         Self::starting_at(Timestamp::now())
     }
 }
 
-impl Clock {
+impl ServerClock {
     /// A clock that shows this time now.
     pub fn starting_at(time: Timestamp) -> Self {
         let shift = Mutex::new(SignedDuration::ZERO);

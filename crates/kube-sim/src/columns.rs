@@ -212,7 +212,7 @@ impl Cell {
             Flag(path) => json!(*at(path) == true),
             Since(paths) => {
                 let time = first(paths);
-                json!(time.map_or_else(|| "<unknown>".to_owned(), |time| age::since(time, now)))
+                json!(time.map_or_else(|| "<unknown>".to_owned(), |time| age::age_since(time, now)))
             }
             Raw(path) => at(path).clone(),
             By(show) => json!(show(object)),
@@ -455,7 +455,7 @@ fn duration(job: &Value, now: Timestamp) -> String {
     let Some(from) = time("startTime") else { return String::new() };
     let to = time("completionTime").unwrap_or(now);
     let seconds = u64::try_from(to.as_second() - from.as_second()).unwrap_or(0);
-    age::human(Duration::from_secs(seconds))
+    age::human_duration(Duration::from_secs(seconds))
 }
 
 fn suspended(job: &Value) -> String {
@@ -464,7 +464,7 @@ fn suspended(job: &Value) -> String {
 
 fn last_schedule(job: &Value, now: Timestamp) -> String {
     let last = job["status"]["lastScheduleTime"].as_str();
-    last.map_or_else(|| none(job), |time| age::since(time, now))
+    last.map_or_else(|| none(job), |time| age::age_since(time, now))
 }
 
 fn targets(scaler: &Value) -> String {

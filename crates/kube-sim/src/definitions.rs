@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock::{Clock, seconds};
+use super::clock::{ServerClock, seconds};
 use super::errors::ApiError;
 use super::kinds::Kind;
 use super::place::{Key, ResourceKey};
@@ -34,7 +34,7 @@ struct Definition {
 /// A definition that a server refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot define {name}: {reason}")]
-pub struct Refused {
+pub struct RefusedDefinition {
     /// The name of the definition.
     pub name: String,
     /// What the server says.
@@ -47,12 +47,14 @@ impl Definitions {
     /// # Errors
     ///
     /// For one that a server refuses to create.
-    pub fn read<'a>(definitions: impl IntoIterator<Item = &'a Value>) -> Result<Self, Refused> {
+    pub fn read<'a>(
+        definitions: impl IntoIterator<Item = &'a Value>,
+    ) -> Result<Self, RefusedDefinition> {
         let time = Timestamp::UNIX_EPOCH;
-        let recorder = Arc::new(Recorder::new(Clock::starting_at(time)));
+        let recorder = Arc::new(Recorder::new(ServerClock::starting_at(time)));
         let mut state = State::new(0, time, recorder);
         let read = |definition: &Value| {
-            create(&mut state, definition).map_err(|error| Refused {
+            create(&mut state, definition).map_err(|error| RefusedDefinition {
                 name: definition["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
                 reason: error.message,
             })

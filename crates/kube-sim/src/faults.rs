@@ -12,7 +12,7 @@ use super::request_record::RequestRecord;
 pub type Matcher = Box<dyn FnMut(&RequestRecord) -> bool + Send>;
 
 /// A fault to inject with [`Server::inject`](super::Server::inject).
-pub struct Fault {
+pub struct InjectedFault {
     matcher: Matcher,
     effect: Effect,
     /// How often it still happens: by default once, or without a limit when it has an end.
@@ -20,7 +20,7 @@ pub struct Fault {
     until: Option<Instant>,
 }
 
-impl Fault {
+impl InjectedFault {
     /// A fault for requests that match, once.
     pub fn new(
         effect: Effect,
@@ -68,7 +68,7 @@ impl Fault {
     }
 }
 
-impl fmt::Debug for Fault {
+impl fmt::Debug for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fault")
             .field("effect", &self.effect)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::clock::Clock;
+use super::clock::ServerClock;
 use super::record::Recorder;
 use super::requests::Ledger;
 use super::state::State;
@@ -12,7 +12,7 @@ use super::state::State;
 /// What all handles of one server share.
 pub(crate) struct Inner {
     pub state: Mutex<State>,
-    pub clock: Clock,
+    pub clock: ServerClock,
     pub ledger: Mutex<Ledger>,
     pub recorder: Arc<Recorder>,
     /// Room for answers over the network that wait to be read.

@@ -97,19 +97,19 @@ use tokio_util::sync::CancellationToken;
 use self::inner::Inner;
 
 pub use self::answer::ResponseBody;
-pub use self::clock::Clock;
-pub use self::definitions::{Definitions, Refused};
+pub use self::clock::ServerClock;
+pub use self::definitions::{Definitions, RefusedDefinition};
 pub use self::effect::{Disturbance, Dropped, Effect};
-pub use self::faults::{Fault, Matcher};
+pub use self::faults::{InjectedFault, Matcher};
 pub use self::guard::{Guard, Unusable};
 pub use self::http::ApiService;
 pub use self::random::SplitMix64;
-pub use self::record::{Disturbed, Entry, EventType, Exchange, ObjectChange};
+pub use self::record::{Disturbed, EventType, Exchange, RecordedChange, RecordedRequest};
 pub use self::request_record::RequestRecord;
-pub use self::requests::Counts;
+pub use self::requests::RequestCounts;
 pub use self::restore::NotRestored;
-pub use self::settings::Settings;
-pub use self::store::Memory;
+pub use self::settings::ServerSettings;
+pub use self::store::MemoryStore;
 
 /// A Kubernetes API server in memory. Clones are handles of the same server.
 #[derive(Clone)]
@@ -133,23 +133,26 @@ impl Server {
     /// An empty server: namespaces `default`, `kube-system`, `kube-public` and
     /// `kube-node-lease`, built-in kinds, no custom ones.
     pub fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(ServerSettings::default())
     }
 
     /// The same at another time than the system's.
     pub fn starting_at(time: Timestamp) -> Self {
-        Self::with(Settings { clock: Clock::starting_at(time), ..Settings::default() })
+        Self::with(ServerSettings {
+            clock: ServerClock::starting_at(time),
+            ..ServerSettings::default()
+        })
     }
 
     /// The same without a log of requests, for servers that run long or under
     /// load: [`Self::requests`] and [`Self::counts`] stay empty.
     pub fn without_request_log() -> Self {
-        Self::with(Settings { request_log: false, ..Settings::default() })
+        Self::with(ServerSettings { request_log: false, ..ServerSettings::default() })
     }
 
     /// An empty server as the settings say.
-    pub fn with(settings: Settings) -> Self {
-        let Settings { clock, seed, request_log, size_limits, definitions } = settings;
+    pub fn with(settings: ServerSettings) -> Self {
+        let ServerSettings { clock, seed, request_log, size_limits, definitions } = settings;
         let recorder = Arc::new(record::Recorder::new(clock.clone()));
         let mut state = state::State::new(seed, clock.now(), recorder.clone());
         definitions.define(&mut state, clock.now());
@@ -161,7 +164,7 @@ impl Server {
     }
 
     /// The server's clock, to be shared with what shall have the same time.
-    pub fn clock(&self) -> Clock {
+    pub fn clock(&self) -> ServerClock {
         self.inner.clock.clone()
     }
 
@@ -255,7 +258,7 @@ impl Server {
     }
 
     /// What is kept: objects and past changes.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> MemoryStore {
         self.inner.state.lock().store.memory()
     }
 
@@ -265,7 +268,7 @@ impl Server {
     }
 
     /// How often each client used each verb on each resource (`deployments/status` for a subresource).
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.inner.ledger.lock().counts()
     }
 
@@ -285,7 +288,7 @@ impl Server {
     /// request that caused them. Takes the place of another sink.
     ///
     /// The sink is called in the middle of the work: it must not use the server.
-    pub fn record_into(&self, sink: impl FnMut(Entry) + Send + 'static) {
+    pub fn record_into(&self, sink: impl FnMut(RecordedRequest) + Send + 'static) {
         self.inner.recorder.set(Some(Box::new(sink)));
     }
 
@@ -320,7 +323,7 @@ impl Server {
     }
 
     /// Injects a fault into requests to come.
-    pub fn inject(&self, fault: Fault) {
+    pub fn inject(&self, fault: InjectedFault) {
         self.inner.ledger.lock().inject(fault);
     }
 

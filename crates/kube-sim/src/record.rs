@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::clock::Clock;
+use super::clock::ServerClock;
 use super::effect::{Disturbance, Effect};
 use super::log::Change;
 use super::place::ResourceKey;
@@ -19,11 +19,11 @@ use super::request_record::RequestRecord;
 ///
 /// Shown as a line of text, which is the same in two runs that are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum RecordedRequest {
     /// A request has been answered, or nobody waits for the answer any more.
     Exchange(Exchange),
     /// A stored object has changed.
-    Change(ObjectChange),
+    Change(RecordedChange),
     /// Something was made to happen to an open watch.
     Disturbed(Disturbed),
 }
@@ -63,7 +63,7 @@ pub struct Disturbed {
 
 /// One change of a stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectChange {
+pub struct RecordedChange {
     /// What happened to it.
     pub event: EventType,
     /// API group; empty for core.
@@ -95,7 +95,7 @@ pub enum EventType {
     Deleted,
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exchange(exchange) => exchange.fmt(f),
@@ -121,7 +121,7 @@ impl fmt::Display for Exchange {
     }
 }
 
-impl fmt::Display for ObjectChange {
+impl fmt::Display for RecordedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { event, group, resource, namespace, name, time, cause, .. } = self;
         let object = String::from_utf8_lossy(&self.object);
@@ -137,11 +137,11 @@ impl fmt::Display for Disturbed {
     }
 }
 
-type Sink = Box<dyn FnMut(Entry) + Send>;
+type Sink = Box<dyn FnMut(RecordedRequest) + Send>;
 
 /// Where entries go, if anywhere.
 pub(crate) struct Recorder {
-    clock: Clock,
+    clock: ServerClock,
     is_on: AtomicBool,
     sink: Mutex<Option<Sink>>,
 }
@@ -153,7 +153,7 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: ServerClock) -> Self {
         Self { clock, is_on: AtomicBool::new(false), sink: Mutex::new(None) }
     }
 
@@ -166,7 +166,7 @@ impl Recorder {
         self.is_on.load(Ordering::Acquire)
     }
 
-    fn tell(&self, entry: Entry) {
+    fn tell(&self, entry: RecordedRequest) {
         if let Some(sink) = &mut *self.sink.lock() {
             sink(entry);
         }
@@ -193,7 +193,7 @@ impl Recorder {
     /// Records what happens to a watch.
     pub fn disturbed(&self, watch: &RequestRecord, disturbance: &Disturbance) {
         if self.is_on() {
-            self.tell(Entry::Disturbed(Disturbed {
+            self.tell(RecordedRequest::Disturbed(Disturbed {
                 watch: watch.clone(),
                 disturbance: disturbance.clone(),
                 at: self.clock.unshifted(),
@@ -211,7 +211,7 @@ impl Recorder {
             Change { before: None, .. } => EventType::Added,
             Change { .. } => EventType::Modified,
         };
-        self.tell(Entry::Change(ObjectChange {
+        self.tell(RecordedRequest::Change(RecordedChange {
             event,
             group: resource.group.clone(),
             resource: resource.resource.clone(),
@@ -242,7 +242,7 @@ impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.answered = self.recorder.clock.unshifted();
-            self.recorder.tell(Entry::Exchange(*exchange));
+            self.recorder.tell(RecordedRequest::Exchange(*exchange));
         }
     }
 }

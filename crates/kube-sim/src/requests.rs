@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
 use super::effect::Effect;
-use super::faults::Fault;
+use super::faults::InjectedFault;
 use super::request_record::RequestRecord;
 
 /// Requests kept in the record; older ones are forgotten, the counts are not.
 const RECORDS: usize = 20_000;
 
 /// How often each verb was used on each resource, by `(client, verb, resource)`.
-pub type Counts = BTreeMap<(String, String, String), u64>;
+pub type RequestCounts = BTreeMap<(String, String, String), u64>;
 
 /// Faults to inject and requests that were received.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    faults: Vec<Fault>,
+    faults: Vec<InjectedFault>,
     /// Whether requests are remembered one by one.
     records_requests: bool,
     records: VecDeque<RequestRecord>,
-    counts: Counts,
+    counts: RequestCounts,
     /// Requests that changed something, by client.
     writes: BTreeMap<String, u64>,
     seq: u64,
@@ -33,13 +33,13 @@ impl Ledger {
             faults: Vec::new(),
             records_requests,
             records: VecDeque::new(),
-            counts: Counts::new(),
+            counts: RequestCounts::new(),
             writes: BTreeMap::new(),
             seq: 0,
         }
     }
 
-    pub fn inject(&mut self, fault: Fault) {
+    pub fn inject(&mut self, fault: InjectedFault) {
         self.faults.push(fault);
     }
 
@@ -104,7 +104,7 @@ impl Ledger {
         self.records.iter().cloned().collect()
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.counts.clone()
     }
 

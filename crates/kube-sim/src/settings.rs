@@ -1,13 +1,13 @@
 //! How a server is made.
 
-use super::clock::Clock;
+use super::clock::ServerClock;
 use super::definitions::Definitions;
 
 /// How a server is made: see [`Server::with`](super::Server::with).
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Its time; by default the system's, which goes on with tokio's clock.
-    pub clock: Clock,
+    pub clock: ServerClock,
     /// What identifiers and generated names are made from: the same seed gives
     /// the same ones, in the same order.
     pub seed: u64,
@@ -21,10 +21,10 @@ pub struct Settings {
     pub definitions: Definitions,
 }
 
-impl Default for Settings {
+impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            clock: Clock::default(),
+            clock: ServerClock::default(),
             seed: 0x5741_5645_4741_5445,
             request_log: true,
             size_limits: true,

@@ -54,7 +54,7 @@ impl Table {
 
 /// What a server keeps: see [`Server::memory`](super::Server::memory).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryStore {
     /// Objects that are stored.
     pub objects: usize,
     /// Bytes of them, as JSON.
@@ -104,8 +104,8 @@ impl Store {
     }
 
     /// What is kept, in objects and bytes.
-    pub fn memory(&self) -> Memory {
-        let mut memory = Memory::default();
+    pub fn memory(&self) -> MemoryStore {
+        let mut memory = MemoryStore::default();
         for table in self.tables.values() {
             memory.objects += table.objects.len();
             memory.object_bytes += table.objects.values().map(|o| o.json.len()).sum::<usize>();

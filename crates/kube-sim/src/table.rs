@@ -96,7 +96,9 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = jsonpath::find(&column.json_path, object);
     let Some(first) = found.first() else { return Value::Null };
     match column.kind.as_str() {
-        "date" => first.as_str().map_or(json!("<invalid>"), |text| json!(age::since(text, now))),
+        "date" => {
+            first.as_str().map_or(json!("<invalid>"), |text| json!(age::age_since(text, now)))
+        }
         "integer" => first
             .as_i64()
             .or_else(|| first.as_f64().map(|f| f as i64))
@@ -114,5 +116,5 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
 fn created(object: &Value, now: Timestamp) -> String {
     object["metadata"]["creationTimestamp"]
         .as_str()
-        .map_or_else(|| "<unknown>".to_owned(), |t| age::since(t, now))
+        .map_or_else(|| "<unknown>".to_owned(), |t| age::age_since(t, now))
 }

@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_of_a_simulation_follows_tokio_and_can_be_set_back() {
-        let simulated = kube_sim::Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let simulated = kube_sim::ServerClock::starting_at(Timestamp::UNIX_EPOCH);
         let clock = {
             let simulated = simulated.clone();
             Clock::of(move || simulated.now())

@@ -28,22 +28,22 @@ pub enum LogFormat {
 }
 
 impl FromStr for LogFormat {
-    type Err = Error;
+    type Err = LoggingError;
 
     /// In any case, as in Argo CD.
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, LoggingError> {
         match text.to_ascii_lowercase().as_str() {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             "argocd" => Ok(Self::ArgoCd),
-            _ => Err(Error::Format(text.to_owned())),
+            _ => Err(LoggingError::Format(text.to_owned())),
         }
     }
 }
 
 /// Why logging cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum LoggingError {
     /// Unknown format.
     #[error("log format: \"{0}\" is none of text, json, argocd")]
     Format(String),
@@ -67,7 +67,7 @@ static JSON: AtomicBool = AtomicBool::new(false);
 /// # Errors
 ///
 /// When the level is unknown; nothing is logged then.
-pub fn init_logging(format: LogFormat, level: &str) -> Result<(), Error> {
+pub fn init_logging(format: LogFormat, level: &str) -> Result<(), LoggingError> {
     // Fails only when logging was started before.
     let started = tracing::subscriber::set_global_default(subscriber(format, level)?);
     if started.is_ok() && format != LogFormat::Text {
@@ -106,7 +106,7 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 /// # Errors
 ///
 /// When the level is unknown.
-pub fn until_dropped(format: LogFormat, level: &str) -> Result<DefaultGuard, Error> {
+pub fn until_dropped(format: LogFormat, level: &str) -> Result<DefaultGuard, LoggingError> {
     Ok(tracing::subscriber::set_default(subscriber(format, level)?))
 }
 
@@ -115,13 +115,15 @@ pub fn until_dropped(format: LogFormat, level: &str) -> Result<DefaultGuard, Err
 /// # Errors
 ///
 /// When it is unknown.
-pub fn check_level(level: &str) -> Result<(), Error> {
+pub fn check_level(level: &str) -> Result<(), LoggingError> {
     filter(level).map(drop)
 }
 
-fn filter(level: &str) -> Result<EnvFilter, Error> {
-    let wrong =
-        |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
+fn filter(level: &str) -> Result<EnvFilter, LoggingError> {
+    let wrong = |reason: String| LoggingError::Level {
+        level: level.to_owned(),
+        reason: reason.to_lowercase(),
+    };
     // The library takes any other word for a part of the program, of which alone it logs then.
     let is_word = |part: &&str| !part.contains(['=', '[']) && part.parse::<LevelFilter>().is_err();
     if let Some(word) = level.split(',').map(str::trim).find(is_word) {
@@ -130,7 +132,10 @@ fn filter(level: &str) -> Result<EnvFilter, Error> {
     EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))
 }
 
-fn subscriber(format: LogFormat, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
+fn subscriber(
+    format: LogFormat,
+    level: &str,
+) -> Result<Box<dyn Subscriber + Send + Sync>, LoggingError> {
     let asked = filter(level)?;
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| without_library_logs(asked, level));

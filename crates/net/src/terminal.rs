@@ -15,7 +15,7 @@ pub fn is_hostile(c: char) -> bool {
 }
 
 /// A single-line text; hostile characters are escaped, such as `\u{9b}`.
-pub fn printable(text: &str) -> String {
+pub fn printable_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -37,7 +37,9 @@ pub fn printable_lines(text: &str, colour: bool) -> String {
     if text.chars().all(keep) {
         return text.to_owned();
     }
-    text.chars().map(|c| if keep(c) { c.to_string() } else { printable(&c.to_string()) }).collect()
+    text.chars()
+        .map(|c| if keep(c) { c.to_string() } else { printable_text(&c.to_string()) })
+        .collect()
 }
 
 /// Equivalent JSON text with hostile characters escaped as `\u009b`. Apart from line

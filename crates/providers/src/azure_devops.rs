@@ -7,7 +7,7 @@ use super::failure::ProviderError;
 use super::github::Label;
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// The public server.
@@ -22,7 +22,7 @@ const PAGE_SIZE: usize = 100;
 #[derive(Debug)]
 pub(super) struct AzureDevOps {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
 }
 
 #[derive(Deserialize)]

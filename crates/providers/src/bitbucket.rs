@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::failure::ProviderError;
 use super::http::{Api, Page, Pages, Reply, continued, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// The public server; another one by this variable, as programs for Bitbucket have it.
@@ -17,7 +17,7 @@ pub(super) const ADDRESS: &str = "BITBUCKET_API_BASE_URL";
 #[derive(Debug)]
 pub(super) struct Bitbucket {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
 }
 
 #[derive(Deserialize)]
@@ -104,7 +104,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 
 impl Bitbucket {
     pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let Repositories { owner, clone_protocol, .. } = &self.query;
+        let ScmRepositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/repositories/{}?role=member&pagelen=100", segment(owner));
         let protocol = if clone_protocol.is_empty() { "ssh" } else { clone_protocol };
         self.api.pages(&path, page).await?.try_map(|one: Listed| {

@@ -7,14 +7,14 @@ use super::bitbucket::{Link, clone_url};
 use super::failure::{ProviderError, existing};
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// A project.
 #[derive(Debug)]
 pub(super) struct BitbucketServer {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 
 impl BitbucketServer {
     pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let Repositories { owner, clone_protocol, .. } = &self.query;
+        let ScmRepositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/projects/{}/repos?limit=100", segment(owner));
         let protocol = if clone_protocol == "https" { "http" } else { "ssh" };
         self.api.pages(&path, page).await?.try_map(|one: Listed| {

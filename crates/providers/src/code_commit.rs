@@ -7,7 +7,7 @@ use super::aws::{self, Service};
 use super::failure::{ProviderError, existing};
 use super::http::{Pages, path_segments};
 use super::providers::{Asker, Providers};
-use wavegate_rollout::desired::queries::{Branch, Login, Repositories, Repository};
+use wavegate_rollout::desired::queries::{Branch, Login, Repository, ScmRepositories};
 
 /// Limit on the pages of a list.
 const MAX_PAGES: usize = 1_000;
@@ -20,7 +20,7 @@ const HOST_FIPS: &str = "https://git-codecommit-fips.";
 pub(super) struct CodeCommit {
     service: Service,
     tagging: Service,
-    query: Repositories,
+    query: ScmRepositories,
 }
 
 /// A repository in a list of either service.
@@ -68,7 +68,7 @@ struct Entry {
 impl CodeCommit {
     pub async fn open(
         providers: &Providers,
-        query: Repositories,
+        query: ScmRepositories,
         asker: &Asker,
     ) -> Result<Self, ProviderError> {
         let (role, region) = match &query.provider.login {

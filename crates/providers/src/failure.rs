@@ -8,12 +8,12 @@ pub struct ProviderError {
     /// The reason, for users, without credentials.
     pub text: String,
     /// What follows from it.
-    pub kind: Kind,
+    pub kind: ProviderErrorKind,
 }
 
 /// What follows from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderErrorKind {
     /// What was asked for does not exist, or must not be seen.
     NotFound,
     /// No request may be sent before this time.
@@ -26,7 +26,7 @@ pub enum Kind {
 
 impl ProviderError {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), kind: Kind::Other }
+        Self { text: text.into(), kind: ProviderErrorKind::Other }
     }
 
     /// The same failure of something larger.
@@ -35,18 +35,20 @@ impl ProviderError {
     }
 
     pub(super) fn is_not_found(&self) -> bool {
-        self.kind == Kind::NotFound
+        self.kind == ProviderErrorKind::NotFound
     }
 
     pub(super) fn is_throttled(&self) -> bool {
-        self.kind == Kind::Throttled
+        self.kind == ProviderErrorKind::Throttled
     }
 
     /// When a request may be sent again; `None` at any time.
     pub fn until(&self) -> Option<Timestamp> {
         match self.kind {
-            Kind::Limited(until) => Some(until),
-            Kind::NotFound | Kind::Throttled | Kind::Other => None,
+            ProviderErrorKind::Limited(until) => Some(until),
+            ProviderErrorKind::NotFound
+            | ProviderErrorKind::Throttled
+            | ProviderErrorKind::Other => None,
         }
     }
 }

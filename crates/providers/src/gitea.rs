@@ -9,14 +9,14 @@ use super::github::{Label, Request};
 use super::gitlab::ListedBranch;
 use super::http::{Api, PARALLEL, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Filters, PullRequest, PullRequests, Repositories, Repository,
+    Branch, Filters, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// An organization or a user.
 #[derive(Debug)]
 pub(super) struct Gitea {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
     pub filters: Filters,
 }
 
@@ -53,7 +53,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, number: usize) -> Page<T
 
 impl Gitea {
     pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let Repositories { owner, scope, clone_protocol, .. } = &self.query;
+        let ScmRepositories { owner, scope, clone_protocol, .. } = &self.query;
         let path = |of: &str| format!("/{of}/{}/repos?limit=50", segment(owner));
         let listed = self.api.pages(&path("orgs"), page::<Listed>).await;
         let Pages { items, mut several } = match existing(listed)? {

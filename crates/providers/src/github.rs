@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::failure::ProviderError;
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// The public server.
@@ -17,7 +17,7 @@ const PUBLIC: &str = "https://api.github.com";
 #[derive(Debug)]
 pub(super) struct GitHub {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
 }
 
 #[derive(Deserialize)]

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::failure::{ProviderError, existing};
 use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
 
 /// The public server.
@@ -16,7 +16,7 @@ pub(super) const PUBLIC: &str = "https://gitlab.com";
 #[derive(Debug)]
 pub(super) struct GitLab {
     pub api: Api,
-    pub query: Repositories,
+    pub query: ScmRepositories,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +91,7 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
 
 impl GitLab {
     pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let Repositories { owner, scope, clone_protocol, .. } = &self.query;
+        let ScmRepositories { owner, scope, clone_protocol, .. } = &self.query;
         let mut path = format!(
             "/groups/{}/projects?per_page=100&order_by=id&sort=asc&include_subgroups={}&with_shared={}",
             segment(owner),

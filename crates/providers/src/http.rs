@@ -22,11 +22,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::failure::{Kind, ProviderError, existing};
+use super::failure::{ProviderError, ProviderErrorKind, existing};
 use super::redirect::{absolute, origin, shown, unreachable};
 use super::{app_token, error_text, rate_limit};
 use wavegate_cluster::watch::connection::AGENT;
-use wavegate_cluster::watch::failure::chain;
+use wavegate_cluster::watch::failure::cause_chain;
 use wavegate_net::clock::Clock;
 use wavegate_net::connect::{ConnectError, Connection, Proxy};
 use wavegate_net::redact;
@@ -324,7 +324,7 @@ impl Api {
                 // A list that exists has all of its pages.
                 Err(failure) if page > 1 => Err(ProviderError {
                     kind: match failure.kind {
-                        Kind::NotFound => Kind::Other,
+                        ProviderErrorKind::NotFound => ProviderErrorKind::Other,
                         kind => kind,
                     },
                     ..failure
@@ -425,7 +425,7 @@ impl Api {
                     "its certificate is not trusted ({why:?}); add the authority to the ConfigMap \
                      of caRef, where the generator has it, or to --scm-root-ca-path"
                 )),
-                ConnectError::Other(error) => failed(unreachable(target, chain(&error))),
+                ConnectError::Other(error) => failed(unreachable(target, cause_chain(&error))),
             });
             self.read(target, sent?).await
         };
@@ -505,9 +505,9 @@ impl Api {
             reply.status == StatusCode::NOT_FOUND || error.as_deref() == Some(NO_FOLDER);
         let is_throttled = rate_limit::is_throttled(reply.status, error.as_deref());
         let kind = match (is_not_found, is_throttled) {
-            (true, _) => Kind::NotFound,
-            (false, true) => Kind::Throttled,
-            (false, false) => Kind::Other,
+            (true, _) => ProviderErrorKind::NotFound,
+            (false, true) => ProviderErrorKind::Throttled,
+            (false, false) => ProviderErrorKind::Other,
         };
         Err(ProviderError { text: format!("{text}{hint}"), kind })
     }

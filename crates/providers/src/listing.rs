@@ -16,7 +16,7 @@ use super::gitlab::GitLab;
 use super::http::{PARALLEL, Pages};
 use super::providers::{Asker, ProviderAnswer, Providers};
 use wavegate_rollout::desired::queries::{
-    Answer, Branch, Filters, Kind, Repositories, Repository, Selected,
+    Answer, Branch, Filters, QueryKind, Repository, ScmRepositories, Selected,
 };
 
 /// The most branches of one answer.
@@ -51,21 +51,23 @@ macro_rules! each {
 impl Server {
     async fn open(
         providers: &Providers,
-        query: &Repositories,
+        query: &ScmRepositories,
         asker: &Asker,
     ) -> Result<Self, ProviderError> {
         let api = || providers.server_api(&query.provider, &query.owner, asker);
         let (kind, filters, query) = (query.provider.kind, compiled(query), query.clone());
         Ok(match kind {
-            Kind::GitHub => Self::GitHub(GitHub { api: api().await?, query }),
-            Kind::GitLab => Self::GitLab(GitLab { api: api().await?, query }),
-            Kind::Gitea => Self::Gitea(Gitea { api: api().await?, filters: filters?, query }),
-            Kind::Bitbucket => Self::Bitbucket(Bitbucket { api: api().await?, query }),
-            Kind::BitbucketServer => {
+            QueryKind::GitHub => Self::GitHub(GitHub { api: api().await?, query }),
+            QueryKind::GitLab => Self::GitLab(GitLab { api: api().await?, query }),
+            QueryKind::Gitea => Self::Gitea(Gitea { api: api().await?, filters: filters?, query }),
+            QueryKind::Bitbucket => Self::Bitbucket(Bitbucket { api: api().await?, query }),
+            QueryKind::BitbucketServer => {
                 Self::BitbucketServer(BitbucketServer { api: api().await?, query })
             }
-            Kind::AzureDevOps => Self::AzureDevOps(AzureDevOps { api: api().await?, query }),
-            Kind::CodeCommit => Self::CodeCommit(CodeCommit::open(providers, query, asker).await?),
+            QueryKind::AzureDevOps => Self::AzureDevOps(AzureDevOps { api: api().await?, query }),
+            QueryKind::CodeCommit => {
+                Self::CodeCommit(CodeCommit::open(providers, query, asker).await?)
+            }
         })
     }
 
@@ -82,7 +84,7 @@ impl Server {
     }
 }
 
-fn compiled(query: &Repositories) -> Result<Filters, ProviderError> {
+fn compiled(query: &ScmRepositories) -> Result<Filters, ProviderError> {
     Filters::new(&query.filters)
         .map_err(|(place, cause)| ProviderError::new(format!("filters{place}: {cause}")))
 }
@@ -90,7 +92,7 @@ fn compiled(query: &Repositories) -> Result<Filters, ProviderError> {
 /// Lists the branches.
 pub(super) async fn ask(
     providers: &Providers,
-    query: &Repositories,
+    query: &ScmRepositories,
     asker: &Asker,
 ) -> Result<ProviderAnswer, ProviderError> {
     let filters = compiled(query)?;

@@ -12,7 +12,7 @@ use super::providers::{Asker, Providers};
 use super::{app, azure_devops, bitbucket, github, gitlab};
 use wavegate_net::redact;
 use wavegate_net::tls;
-use wavegate_rollout::desired::queries::{KeyRef, Kind, Login, Provider};
+use wavegate_rollout::desired::queries::{KeyRef, Login, Provider, QueryKind};
 
 /// The label that Secrets with tokens must have in strict mode.
 const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds");
@@ -53,8 +53,8 @@ impl Providers {
     ) -> Result<Api, ProviderError> {
         let api = self.api(provider, &self.base(provider, owner), owner, asker).await?;
         match provider.kind {
-            Kind::GitHub => github::headers(api),
-            Kind::BitbucketServer => {
+            QueryKind::GitHub => github::headers(api),
+            QueryKind::BitbucketServer => {
                 api.with(HeaderName::from_static("x-atlassian-token"), "no-check")
             }
             _ => Ok(api),
@@ -70,16 +70,18 @@ impl Providers {
             false => format!("{api}{path}"),
         };
         match provider.kind {
-            Kind::GitHub => github::base(own),
-            Kind::GitLab => below(or_public(gitlab::PUBLIC), "/api/v4"),
-            Kind::Gitea => below(own, "/api/v1"),
-            Kind::Bitbucket if provider.api.is_empty() => {
+            QueryKind::GitHub => github::base(own),
+            QueryKind::GitLab => below(or_public(gitlab::PUBLIC), "/api/v4"),
+            QueryKind::Gitea => below(own, "/api/v1"),
+            QueryKind::Bitbucket if provider.api.is_empty() => {
                 self.variable(bitbucket::ADDRESS).unwrap_or(bitbucket::PUBLIC).to_owned()
             }
-            Kind::BitbucketServer => format!("{}/api/1.0", below(own, "/rest")),
-            Kind::AzureDevOps => format!("{}/{}", or_public(azure_devops::PUBLIC), segment(owner)),
+            QueryKind::BitbucketServer => format!("{}/api/1.0", below(own, "/rest")),
+            QueryKind::AzureDevOps => {
+                format!("{}/{}", or_public(azure_devops::PUBLIC), segment(owner))
+            }
             // CodeCommit has an address for each of its services.
-            Kind::Bitbucket | Kind::CodeCommit => provider.api.clone(),
+            QueryKind::Bitbucket | QueryKind::CodeCommit => provider.api.clone(),
         }
     }
 
@@ -100,9 +102,9 @@ impl Providers {
             Login::Token(key) => {
                 let token = self.token(key, asker).await?;
                 match provider.kind {
-                    Kind::GitLab => api.with(HeaderName::from_static("private-token"), &token),
-                    Kind::Gitea => api.with(AUTHORIZATION, &format!("token {token}")),
-                    Kind::AzureDevOps => api.with(AUTHORIZATION, &basic("", &token)),
+                    QueryKind::GitLab => api.with(HeaderName::from_static("private-token"), &token),
+                    QueryKind::Gitea => api.with(AUTHORIZATION, &format!("token {token}")),
+                    QueryKind::AzureDevOps => api.with(AUTHORIZATION, &basic("", &token)),
                     _ => api.with(AUTHORIZATION, &format!("Bearer {token}")),
                 }
             }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::failure::ProviderError;
 use wavegate_api::Raw;
-use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
 use wavegate_cluster::watch::secrets;
 
 /// Timeout of a request to the API server.
@@ -230,10 +230,10 @@ async fn within<T>(
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
             let kind = match has_code(&error, 404) {
-                true => super::failure::Kind::NotFound,
-                false => super::failure::Kind::Other,
+                true => super::failure::ProviderErrorKind::NotFound,
+                false => super::failure::ProviderErrorKind::Other,
             };
-            Err(ProviderError { text: format!("{what}: {}", reason(&error)), kind })
+            Err(ProviderError { text: format!("{what}: {}", error_reason(&error)), kind })
         }
         Err(_) => Err(ProviderError::new(format!("{what}: the API server does not answer"))),
     }

@@ -9,7 +9,7 @@ use super::github::GitHub;
 use super::gitlab::GitLab;
 use super::http::Pages;
 use super::providers::{Asker, ProviderAnswer, Providers};
-use wavegate_rollout::desired::queries::{Answer, Kind, PullRequest, PullRequests};
+use wavegate_rollout::desired::queries::{Answer, PullRequest, PullRequests, QueryKind};
 
 /// The most pull requests of one answer.
 const MAX_REQUESTS: usize = 20_000;
@@ -28,13 +28,13 @@ pub(super) async fn ask(
     // Without the API there is no repository that could be missing.
     let api = || providers.server_api(provider, owner, asker);
     let listed = match provider.kind {
-        Kind::GitHub => GitHub::pull_requests(&api().await?, query).await,
-        Kind::GitLab => GitLab::pull_requests(&api().await?, query).await,
-        Kind::Gitea => Gitea::pull_requests(&api().await?, query).await,
-        Kind::Bitbucket => Bitbucket::pull_requests(&api().await?, query).await,
-        Kind::BitbucketServer => BitbucketServer::pull_requests(&api().await?, query).await,
-        Kind::AzureDevOps => AzureDevOps::pull_requests(&api().await?, query).await,
-        Kind::CodeCommit => {
+        QueryKind::GitHub => GitHub::pull_requests(&api().await?, query).await,
+        QueryKind::GitLab => GitLab::pull_requests(&api().await?, query).await,
+        QueryKind::Gitea => Gitea::pull_requests(&api().await?, query).await,
+        QueryKind::Bitbucket => Bitbucket::pull_requests(&api().await?, query).await,
+        QueryKind::BitbucketServer => BitbucketServer::pull_requests(&api().await?, query).await,
+        QueryKind::AzureDevOps => AzureDevOps::pull_requests(&api().await?, query).await,
+        QueryKind::CodeCommit => {
             return Err(ProviderError::new("AWS CodeCommit has no pullRequest generator"));
         }
     };

@@ -4,7 +4,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::failure::{Kind, ProviderError};
+use super::failure::{ProviderError, ProviderErrorKind};
 
 /// The pause where a server says nothing about it, as GitHub asks for.
 const PAUSE: SignedDuration = SignedDuration::from_secs(60);
@@ -97,7 +97,7 @@ pub(super) fn failure(origin: &str, until: Timestamp) -> ProviderError {
     let second = until.as_second() + i64::from(until.subsec_nanosecond() > 0);
     let shown = Timestamp::from_second(second).unwrap_or(until);
     let text = format!("the rate limit is exceeded: {origin} is asked again after {shown}");
-    ProviderError { text, kind: Kind::Limited(shown) }
+    ProviderError { text, kind: ProviderErrorKind::Limited(shown) }
 }
 
 #[cfg(test)]

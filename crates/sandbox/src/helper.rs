@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 pub(super) static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 /// The helper; `None` in a process that is not this program.
-pub fn helper() -> Option<PathBuf> {
+pub fn helper_path() -> Option<PathBuf> {
     PROGRAM.get().cloned()
 }
 

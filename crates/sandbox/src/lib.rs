@@ -33,16 +33,16 @@ use std::sync::OnceLock;
 use process::WorkerProgram;
 
 pub use confinement::Confinement;
-pub use helper::{helper, set_umask};
-pub use policy::missing;
-pub use policy::{SandboxPolicy, machine};
+pub use helper::{helper_path, set_umask};
+pub use policy::missing_restrictions;
+pub use policy::{SandboxPolicy, readable_machine};
 pub use pool::{PoolSettings, WorkerPool};
 pub use programs::Program;
 pub use request::{EvalError, EvalLimits};
 static WORKER_PROGRAM: OnceLock<WorkerProgram> = OnceLock::new();
 
 /// Makes this program its own helper. Only for a program that calls [`answer`] first.
-pub fn enable() {
+pub fn enable_worker() {
     // Also right after the file was replaced by a newer one.
     helper::PROGRAM.get_or_init(|| "/proc/self/exe".into());
     start_workers_by("/proc/self/exe".into());
@@ -72,7 +72,7 @@ pub fn serve_in_test() {
 
 /// Acts as the helper or as a worker if this process was started as one; a helper returns
 /// only if the program was not started.
-pub fn answer() -> Option<ExitCode> {
+pub fn answer_requests() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let first = args.next()?;
     if first == policy::HELPER {

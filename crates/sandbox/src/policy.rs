@@ -19,7 +19,7 @@ use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 
 use super::confinement::Confinement;
-use super::helper::{helper, set_umask};
+use super::helper::{helper_path, set_umask};
 use super::restrict;
 
 /// First argument of the helper.
@@ -129,7 +129,7 @@ impl SandboxPolicy {
 /// Everything on this machine but what is known to hold credentials of the controller: its
 /// environment and memory (`/proc`), and the tokens that a cluster mounts into a Pod. For a
 /// program whose files may be anywhere, such as the certificates and host keys of `git`.
-pub fn machine() -> Vec<PathBuf> {
+pub fn readable_machine() -> Vec<PathBuf> {
     let mut all = entries("/", &["proc", "run", "sys", "var"]);
     all.extend(entries("/run", &["secrets"]));
     all.extend(entries("/var", &["run"]));
@@ -153,8 +153,8 @@ fn entries(directory: &str, but: &[&str]) -> Vec<PathBuf> {
 /// # Errors
 ///
 /// When the helper cannot be run.
-pub fn missing() -> std::io::Result<Vec<String>> {
-    let Some(helper) = helper() else {
+pub fn missing_restrictions() -> std::io::Result<Vec<String>> {
+    let Some(helper) = helper_path() else {
         return Err(std::io::Error::other("this process has no helper"));
     };
     let output = std::process::Command::new(helper).args([HELPER, "probe"]).output()?;

@@ -12,16 +12,16 @@ use kube_sim::workloads::OUTCOME_ANNOTATION;
 use kube_sim::{Disturbance, Effect};
 use serde_json::{Value, json};
 
-use super::action::{Action, Change};
+use super::action::{FleetAction, FleetChange};
 use super::environment::{Environment, USER};
-use super::fault::{Fault, Part};
+use super::fault::{ControllerPart, FleetFault};
 use super::lifeline::Crash;
 use super::replica;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
 use wavegate_cluster::act::commands::{manifests, refresh, steering as words};
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::{api, resource};
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_controller::leader::LEASE;
 use wavegate_rollout::steering::{self, Actor, RollbackScope, Run, Verdict};
 
@@ -44,19 +44,19 @@ impl Environment<'_> {
         }
     }
 
-    pub async fn act(&mut self, action: &Action) -> Result<(), String> {
+    pub async fn act(&mut self, action: &FleetAction) -> Result<(), String> {
         match action {
-            Action::Push(changed) => self.push(changed.clone()).await,
-            Action::Behave(names, change) => self.behave(names, change).await?,
-            Action::Restart => {
+            FleetAction::Push(changed) => self.push(changed.clone()).await,
+            FleetAction::Behave(names, change) => self.behave(names, change).await?,
+            FleetAction::Restart => {
                 for number in 0..self.replicas.len() {
                     let new = self.replica(number).map_err(|error| error.to_string())?;
                     std::mem::replace(&mut self.replicas[number], new).kill();
                 }
             }
-            Action::ApiDown(time) => {
-                self.suffer(&Fault::Requests {
-                    of: Part::All,
+            FleetAction::ApiDown(time) => {
+                self.suffer(&FleetFault::Requests {
+                    of: ControllerPart::All,
                     effect: Effect::Status(503),
                     percent: 100,
                     lasting: *time,
@@ -64,44 +64,52 @@ impl Environment<'_> {
                 .await;
                 // Those that are open end with the server.
                 let disturbance = Disturbance::Cut;
-                self.suffer(&Fault::Watches { of: Part::All, disturbance, lasting: *time }).await;
+                self.suffer(&FleetFault::Watches {
+                    of: ControllerPart::All,
+                    disturbance,
+                    lasting: *time,
+                })
+                .await;
             }
-            Action::Fault(fault) => self.suffer(fault).await,
-            Action::Apply(object) => {
+            FleetAction::Fault(fault) => self.suffer(fault).await,
+            FleetAction::Apply(object) => {
                 self.apply(object).await.map_err(|error| format!("{error:#}"))?;
             }
-            Action::Degrade(names) => self.degrade(names).await?,
-            Action::Pause => {
-                self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
-                    .await?;
+            FleetAction::Degrade(names) => self.degrade(names).await?,
+            FleetAction::Pause => {
+                self.say_of_sets(|set| {
+                    steering::pause_set(set, Some("as the simulation says"), USER)
+                })
+                .await?;
             }
-            Action::Resume => {
+            FleetAction::Resume => {
                 let policies = self.all(POLICY).await?;
-                self.say_of_sets(|set| steering::resume(set, &policies)).await?;
+                self.say_of_sets(|set| steering::resume_set(set, &policies)).await?;
             }
-            Action::Approve(gate) => {
+            FleetAction::Approve(gate) => {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
-                self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
+                self.say_of_runs(|run, person| steering::approve_gates(run, gate, person)).await?;
             }
-            Action::Rollback => {
+            FleetAction::Rollback => {
                 let applications = self.all(Application::KIND).await?;
                 self.say_of_runs(|run, person| {
                     let reach =
                         RollbackScope::of(&run.name, applications.iter().map(AsRef::as_ref));
-                    steering::rollback(run, Some(&reach), person)
+                    steering::rollback_run(run, Some(&reach), person)
                 })
                 .await?;
             }
-            Action::Abort => {
-                self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
+            FleetAction::Abort => {
+                self.say_of_runs(|run, person| steering::abort_run(run, false, person)).await?;
             }
-            Action::Retry(names) => {
+            FleetAction::Retry(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                self.say_of_runs(|run, person| steering::retry(run, &names, person)).await?;
+                self.say_of_runs(|run, person| steering::retry_applications(run, &names, person))
+                    .await?;
             }
-            Action::Skip(names) => {
+            FleetAction::Skip(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                self.say_of_runs(|run, _| steering::skip(run, &names)).await?;
+                self.say_of_runs(|run, _| steering::skip_applications(run, &names)).await?;
             }
         }
         Ok(())
@@ -109,33 +117,33 @@ impl Environment<'_> {
 
     /// The deployments of Applications that begin from now on behave in another way: what they
     /// wait to deploy is rendered again.
-    async fn behave(&self, names: &BTreeSet<String>, change: &Change) -> Result<(), String> {
+    async fn behave(&self, names: &BTreeSet<String>, change: &FleetChange) -> Result<(), String> {
         for name in names {
             self.sources.change(name, change);
             let waiting = self.seen.lock().waiting(name);
             if let Some(key) = waiting {
                 let now = self.clock.now();
                 let written = refresh::refresh_application(&self.client, &key, true, now).await;
-                written.map_err(|error| reason(&error))?;
+                written.map_err(|error| error_reason(&error))?;
             }
         }
         Ok(())
     }
 
     /// Something goes wrong.
-    async fn suffer(&mut self, fault: &Fault) {
+    async fn suffer(&mut self, fault: &FleetFault) {
         self.faults += 1;
         fault.happen(&self.server, self.seed ^ (self.faults << 32));
         match fault {
-            Fault::ClockBack(time) => {
+            FleetFault::ClockBack(time) => {
                 let time = SignedDuration::try_from(*time).unwrap_or_default();
                 *self.behind.lock() += time;
             }
-            Fault::ServerClockBack(time) => {
+            FleetFault::ServerClockBack(time) => {
                 let time = SignedDuration::try_from(*time).unwrap_or_default();
                 self.server.shift_clock(-time);
             }
-            Fault::LeaderFrozen(time) => {
+            FleetFault::LeaderFrozen(time) => {
                 let lifeline = self.replicas[self.leader().await].lifeline.clone();
                 lifeline.freeze();
                 let time = *time;
@@ -144,15 +152,15 @@ impl Environment<'_> {
                     lifeline.thaw();
                 });
             }
-            Fault::Crash { at, applied } => {
+            FleetFault::Crash { at, applied } => {
                 for replica in &self.replicas {
                     replica.lifeline.crash(Crash { at: *at, applied: *applied });
                 }
             }
-            Fault::Requests { .. }
-            | Fault::Watches { .. }
-            | Fault::Vanishes { .. }
-            | Fault::DestinationDown(_) => {}
+            FleetFault::Requests { .. }
+            | FleetFault::Watches { .. }
+            | FleetFault::Vanishes { .. }
+            | FleetFault::DestinationDown(_) => {}
         }
     }
 
@@ -169,7 +177,7 @@ impl Environment<'_> {
     async fn degrade(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
         let all = deployments.list_metadata(&ListParams::default()).await;
-        let all = all.map_err(|error| reason(&error))?;
+        let all = all.map_err(|error| error_reason(&error))?;
         let place = |one: PartialObjectMeta<_>| Some((one.metadata.name?, one.metadata.namespace?));
         let places: BTreeMap<String, String> = all.items.into_iter().filter_map(place).collect();
         for name in names {
@@ -179,7 +187,7 @@ impl Environment<'_> {
             if let Some(key) = waiting {
                 let now = self.clock.now();
                 let written = refresh::refresh_application(&self.client, &key, true, now).await;
-                written.map_err(|error| reason(&error))?;
+                written.map_err(|error| error_reason(&error))?;
             }
             let annotations = json!({OUTCOME_ANNOTATION: "fail"});
             let object = json!({
@@ -188,7 +196,7 @@ impl Environment<'_> {
                 "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
             });
             let applied = manifests::apply_manifest(&self.client, USER, &object).await;
-            applied.map_err(|error| reason(&error))?;
+            applied.map_err(|error| error_reason(&error))?;
         }
         Ok(())
     }
@@ -205,8 +213,8 @@ impl Environment<'_> {
 
     /// All objects of a kind. Whole: what is seen of some lacks their spec.
     async fn all(&self, kind: &str) -> Result<Vec<Arc<Value>>, String> {
-        let all = api(&self.client, None, &resource(kind));
-        let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        let all = kind_api(&self.client, None, &kind_resource(kind));
+        let all = all.list(&ListParams::default()).await.map_err(|error| error_reason(&error))?;
         Ok(all.items.iter().map(|object| Arc::new(object.parse())).collect())
     }
 
@@ -233,7 +241,8 @@ impl Environment<'_> {
         for object in objects {
             match decide(&object) {
                 Verdict::Change { change, .. } => {
-                    let written = words::write(&self.client, kind, &object, &change, &decide).await;
+                    let written =
+                        words::write_confirmed(&self.client, kind, &object, &change, &decide).await;
                     written.map_err(|error| error.to_string())?;
                     is_done = true;
                 }

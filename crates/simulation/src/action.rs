@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::behavior::Outcome;
-use super::fault::Fault;
+use super::behavior::WorkloadOutcome;
+use super::fault::FleetFault;
 use wavegate_api::Raw as _;
 use wavegate_engine::names::some_of;
 
@@ -19,16 +19,16 @@ pub struct ScheduledAction {
     /// When: the time since the start.
     pub at: Duration,
     /// What.
-    pub action: Action,
+    pub action: FleetAction,
 }
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum FleetAction {
     /// A commit, which changes these Applications; all without names.
     Push(Option<BTreeSet<String>>),
     /// The deployments of Applications that begin from now on behave in another way.
-    Behave(BTreeSet<String>, Change),
+    Behave(BTreeSet<String>, FleetChange),
     /// Healthy Applications become Degraded.
     Degrade(BTreeSet<String>),
     /// The controllers are killed, and start again.
@@ -52,10 +52,10 @@ pub enum Action {
     /// A user applies an object.
     Apply(Value),
     /// Something goes wrong.
-    Fault(Fault),
+    Fault(FleetFault),
 }
 
-impl Action {
+impl FleetAction {
     /// How long it goes on.
     pub fn lasts(&self) -> Duration {
         match self {
@@ -68,14 +68,14 @@ impl Action {
 
 /// In which way deployments behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum FleetChange {
     /// What comes of them.
-    Outcome(Outcome),
+    Outcome(WorkloadOutcome),
     /// How long they take to become Healthy.
     Health(Duration),
 }
 
-impl std::fmt::Display for Action {
+impl std::fmt::Display for FleetAction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Push(None) => f.write_str("a commit is pushed"),
@@ -85,13 +85,21 @@ impl std::fmt::Display for Action {
             Self::Behave(names, change) => {
                 let names = some_of(names, NAMES);
                 match change {
-                    Change::Outcome(Outcome::Succeeds) => write!(f, "from now on succeed: {names}"),
-                    Change::Outcome(Outcome::Fails) => write!(f, "from now on fail: {names}"),
-                    Change::Outcome(Outcome::Hangs) => write!(f, "from now on hang: {names}"),
-                    Change::Outcome(Outcome::Flaky(share)) => {
+                    FleetChange::Outcome(WorkloadOutcome::Succeeds) => {
+                        write!(f, "from now on succeed: {names}")
+                    }
+                    FleetChange::Outcome(WorkloadOutcome::Fails) => {
+                        write!(f, "from now on fail: {names}")
+                    }
+                    FleetChange::Outcome(WorkloadOutcome::Hangs) => {
+                        write!(f, "from now on hang: {names}")
+                    }
+                    FleetChange::Outcome(WorkloadOutcome::Flaky(share)) => {
                         write!(f, "from now on fail in {share} % of the cases: {names}")
                     }
-                    Change::Health(time) => write!(f, "from now on take {}: {names}", text(*time)),
+                    FleetChange::Health(time) => {
+                        write!(f, "from now on take {}: {names}", text(*time))
+                    }
                 }
             }
             Self::Degrade(names) => write!(f, "Degraded: {}", some_of(names, NAMES)),

@@ -11,12 +11,12 @@ pub struct Behavior {
     /// How long it takes to become Healthy after that.
     pub health: Duration,
     /// What comes of it.
-    pub outcome: Outcome,
+    pub outcome: WorkloadOutcome,
 }
 
 /// What comes of a deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub enum Outcome {
+pub enum WorkloadOutcome {
     /// It becomes Healthy.
     #[default]
     Succeeds,

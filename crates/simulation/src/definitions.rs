@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use kube_sim::{Definitions, Refused};
+use kube_sim::{Definitions, RefusedDefinition};
 
 use wavegate_api::crds;
 
@@ -11,11 +11,11 @@ use wavegate_api::crds;
 /// # Errors
 ///
 /// When the server would refuse one of them.
-pub(super) fn definitions() -> Result<Definitions, Refused> {
+pub(super) fn definitions() -> Result<Definitions, RefusedDefinition> {
     static READ: OnceLock<Definitions> = OnceLock::new();
     if let Some(read) = READ.get() {
         return Ok(read.clone());
     }
-    let read = Definitions::read(crds::json())?;
+    let read = Definitions::read(crds::raw_definitions())?;
     Ok(READ.get_or_init(|| read).clone())
 }

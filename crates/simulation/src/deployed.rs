@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::environment::Environment;
-use super::scenario::Deployed;
+use super::scenario::DeployedBefore;
 use wavegate_api::app_status::RevisionHistory;
 use wavegate_api::listed::ListedSpec;
 use wavegate_api::operation::{
@@ -18,13 +18,13 @@ use wavegate_api::tracking::Tracking;
 use wavegate_api::{
     Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
 };
-use wavegate_application::targets::{KindScope, place};
+use wavegate_application::targets::{KindScope, place_targets};
 use wavegate_cluster::act::commands::manifests::create_manifest;
 use wavegate_cluster::act::sync::apply::with_last_applied;
-use wavegate_cluster::watch::object::{api, resource};
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_engine::diff::DEFAULT_MANAGER;
 use wavegate_engine::promotion::USERNAME;
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 use wavegate_rollout::application_set::plan::owner::{Identity, owner_reference};
 use wavegate_source::InMemory;
 
@@ -32,9 +32,10 @@ impl Environment<'_> {
     /// Creates these Applications and what they deploy, as the controllers would have: their
     /// first comparisons find it Synced. Those whose syncs write in another way are left to the
     /// controllers.
-    pub(super) async fn deploy(&self, deployed: &Deployed) -> anyhow::Result<()> {
+    pub(super) async fn deploy(&self, deployed: &DeployedBefore) -> anyhow::Result<()> {
         for (set, applications) in deployed {
-            let stored = api(&self.client, Some(self.namespace), &resource(ApplicationSet::KIND));
+            let stored =
+                kind_api(&self.client, Some(self.namespace), &kind_resource(ApplicationSet::KIND));
             let owner = Identity::of(&stored.get(set).await?.parse());
             for application in applications.iter().filter(|one| is_applied_plainly(one)) {
                 for object in self.first_objects(application) {
@@ -121,8 +122,9 @@ impl Environment<'_> {
         let namespace = &spec.destination.namespace;
         let scope = |_: &str, _: &str, _: &str| KindScope::Namespaced;
         let filter = KindFilter::default();
-        let placed = place(manifests.collect(), namespace, &tracking, &scope, &filter);
-        let resources = placed.targets.iter().filter(|target| target.class == Class::Resource);
+        let placed = place_targets(manifests.collect(), namespace, &tracking, &scope, &filter);
+        let resources =
+            placed.targets.iter().filter(|target| target.class == ObjectClass::Resource);
         resources.map(|target| with_last_applied(&target.object)).collect()
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use jiff::SignedDuration;
 use kube::Client;
 use kube_sim::workloads;
-use kube_sim::{Clock as ServerClock, Entry, Server, Settings};
+use kube_sim::{RecordedRequest, Server, ServerClock, ServerSettings};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::action::ScheduledAction;
 use super::definitions::definitions;
-use super::history::{End, History, PerformedAction};
+use super::history::{History, PerformedAction, SpanEnd};
 use super::observer::Seen;
 use super::parts::{SetPart, SetStatusPart};
 use super::replica::{self, Common, Replica};
-use super::scenario::{Before, Scenario, Setup};
+use super::scenario::{FleetBefore, Scenario, Setup};
 use super::sources::Sources;
 use wavegate_api::annotations::PAUSED;
 use wavegate_api::conditions::application_set::ERROR_OCCURRED;
@@ -74,7 +74,7 @@ pub(super) struct Environment<'a> {
 /// Plays a scenario.
 pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::Result<History> {
     let time = ServerClock::starting_at(scenario.start);
-    let server = Server::with(Settings {
+    let server = Server::with(ServerSettings {
         clock: time.clone(),
         seed: scenario.seed,
         request_log: false,
@@ -90,7 +90,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     let lines = (also.is_none() && scenario.logs).then(|| Arc::clone(&log));
     let (sees, time) = (Arc::clone(&seen), clock.clone());
     server.record_into(move |entry| {
-        if let Entry::Change(change) = &entry {
+        if let RecordedRequest::Change(change) = &entry {
             sees.lock().take(change, time.now());
         }
         if let Some(lines) = &lines {
@@ -104,7 +104,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     });
     let client = server.client_as(USER);
     let (behaviors, manifests) = (scenario.behaviors.clone(), setup.manifests.take());
-    let is_first = matches!(scenario.before, Before::Nothing);
+    let is_first = matches!(scenario.before, FleetBefore::Nothing);
     let sources = Sources::new(behaviors, manifests, is_first, scenario.seed);
     let mut environment = Environment {
         scenario,
@@ -124,11 +124,11 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     };
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let options = workloads::Options {
+    let options = workloads::WorkloadOptions {
         delay: Duration::ZERO,
         pods: false,
         clock: environment.server.clock(),
-        ..workloads::Options::default()
+        ..workloads::WorkloadOptions::default()
     };
     tokio::spawn(workloads::run(
         environment.server.client_as("simulated-workloads"),
@@ -136,7 +136,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         stop.clone(),
     ));
     environment.create().await?;
-    if let Before::Deployed(applications) = &scenario.before {
+    if let FleetBefore::Deployed(applications) = &scenario.before {
         environment.deploy(applications).await?;
     }
     for number in 0..scenario.replicas.max(1) {
@@ -210,7 +210,7 @@ impl Environment<'_> {
 
     /// Whether it begins with the creation of the Applications.
     fn is_first(&self) -> bool {
-        matches!(self.scenario.before, Before::Nothing)
+        matches!(self.scenario.before, FleetBefore::Nothing)
     }
 
     pub async fn apply(&self, object: &Value) -> anyhow::Result<()> {
@@ -284,17 +284,17 @@ impl Environment<'_> {
             if left.as_slice().is_empty()
                 && self.acted.elapsed() >= POLL
                 && let Some(end) = self.end(&known, began)
-                && (remedies.as_slice().is_empty() || end == End::Complete && self.is_settled())
+                && (remedies.as_slice().is_empty() || end == SpanEnd::Complete && self.is_settled())
             {
                 break end;
             }
             if began.elapsed() >= self.scenario.limit {
                 let is_complete = left.as_slice().is_empty()
-                    && self.end(&known, began) == Some(End::Complete)
+                    && self.end(&known, began) == Some(SpanEnd::Complete)
                     && self.is_settled();
                 break match is_complete {
-                    true => End::Complete,
-                    false => End::TimeIsOver { message: self.waits_for() },
+                    true => SpanEnd::Complete,
+                    false => SpanEnd::TimeIsOver { message: self.waits_for() },
                 };
             }
             let next = left.as_slice().first().or(remedies.as_slice().first());
@@ -307,13 +307,13 @@ impl Environment<'_> {
         let seen = self.seen.lock();
         let end = match outcome {
             // It ended when nothing changed any more, and not when that was noticed.
-            End::Complete => seen.last_change(start),
+            SpanEnd::Complete => seen.last_change(start),
             // Without what happened last, it might have ended in another way.
-            End::Stuck { .. } | End::Ended { .. } => {
+            SpanEnd::Stuck { .. } | SpanEnd::Ended { .. } => {
                 let last = self.happened.last().map(|happened| happened.at);
                 last.into_iter().chain([seen.last_change(start)]).max().unwrap_or(start)
             }
-            End::TimeIsOver { .. } => self.clock.now(),
+            SpanEnd::TimeIsOver { .. } => self.clock.now(),
         };
         let of_set = |(set, runs): (&String, &BTreeMap<u64, (Arc<Value>, _)>)| {
             let new = runs.iter().filter(|(number, _)| is_new(&known, set, **number));
@@ -334,7 +334,7 @@ impl Environment<'_> {
     }
 
     /// How it has ended, if it has.
-    fn end(&self, known: &BTreeMap<String, u64>, began: Instant) -> Option<End> {
+    fn end(&self, known: &BTreeMap<String, u64>, began: Instant) -> Option<SpanEnd> {
         let seen = self.seen.lock();
         let mut phases = Vec::new();
         for set in seen.sets.keys() {
@@ -350,7 +350,7 @@ impl Environment<'_> {
         let is_complete = phases.iter().all(|(phase, _)| *phase == RunPhase::Complete);
         let expected = self.scenario.behaviors.len();
         if is_over && is_complete && seen.is_at_rest(expected) {
-            return Some(End::Complete);
+            return Some(SpanEnd::Complete);
         }
         let quiet = self.quiet(&seen, began);
         if is_over && !phases.is_empty() && quiet >= BEGINNING {
@@ -361,18 +361,18 @@ impl Environment<'_> {
                 let left: Vec<&str> =
                     seen.not_at_rest().filter(|name| !seen.is_skipped(name)).collect();
                 if left.is_empty() {
-                    return Some(End::Complete);
+                    return Some(SpanEnd::Complete);
                 }
                 words.push(format!("Complete without {}", some_of(left, NAMES)));
             }
-            return Some(End::Ended { message: words.join("; ") });
+            return Some(SpanEnd::Ended { message: words.join("; ") });
         }
         let until = seen
             .known_until()
             .and_then(|until| Duration::try_from(until.duration_since(self.clock.now())).ok());
         let is_stuck = quiet >= self.stuck_after() && until.is_none();
         drop(seen);
-        is_stuck.then(|| End::Stuck { message: self.waits_for() })
+        is_stuck.then(|| SpanEnd::Stuck { message: self.waits_for() })
     }
 
     /// Whether all is as it shall be, as far as it is known what that is.

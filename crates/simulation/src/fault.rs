@@ -11,11 +11,11 @@ use wavegate_api::{GROUP, steering};
 
 /// Something that goes wrong. Only the controllers notice it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FleetFault {
     /// Requests fail, or take long.
     Requests {
         /// Which.
-        of: Part,
+        of: ControllerPart,
         /// What happens to them.
         effect: Effect,
         /// To how many of 100, drawn from the seed.
@@ -26,7 +26,7 @@ pub enum Fault {
     /// Something happens to the watches that are open.
     Watches {
         /// Which.
-        of: Part,
+        of: ControllerPart,
         /// What happens.
         disturbance: Disturbance,
         /// After this time, delayed events come in time again.
@@ -63,7 +63,7 @@ pub enum Fault {
 
 /// A part of the requests of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ControllerPart {
     /// All.
     All,
     /// Those of ApplicationSets, Applications and their projects, policies and runs, and of the
@@ -80,7 +80,7 @@ pub enum Part {
 /// The verbs that change something.
 const WRITES: [&str; 6] = ["create", "update", "patch", "apply", "delete", "deletecollection"];
 
-impl Part {
+impl ControllerPart {
     /// Whether a request of the controllers is in it.
     pub fn has(self, request: &RequestRecord) -> bool {
         if !is_controller(&request.client) {
@@ -103,7 +103,7 @@ impl Part {
     }
 }
 
-impl Fault {
+impl FleetFault {
     /// How long it lasts by itself.
     pub fn lasting(&self) -> Duration {
         match self {
@@ -121,12 +121,12 @@ impl Fault {
 
     /// Lets happen what happens to requests and watches; the rest is for the replicas.
     pub(super) fn happen(&self, server: &Server, seed: u64) {
-        let inject = |part: Part, effect: Effect, percent: u8, lasting: Duration| {
+        let inject = |part: ControllerPart, effect: Effect, percent: u8, lasting: Duration| {
             let mut random = SplitMix64::new(seed);
             let matcher = move |request: &RequestRecord| {
                 part.has(request) && random.next() % 100 < u64::from(percent)
             };
-            server.inject(kube_sim::Fault::new(effect, matcher).lasting(lasting));
+            server.inject(kube_sim::InjectedFault::new(effect, matcher).lasting(lasting));
         };
         let discovers = |request: &RequestRecord| {
             is_controller(&request.client) && request.resource.starts_with('/')
@@ -151,17 +151,18 @@ impl Fault {
                     403 => Effect::Forbidden,
                     code => Effect::Status(*code),
                 };
-                let part = Part::Resource(resource);
+                let part = ControllerPart::Resource(resource);
                 inject(part, effect, 100, *lasting);
                 if *code == 404 {
-                    let unlisted = kube_sim::Fault::new(Effect::Unlisted(resource), discovers);
+                    let unlisted =
+                        kube_sim::InjectedFault::new(Effect::Unlisted(resource), discovers);
                     server.inject(unlisted.lasting(*lasting));
                 }
                 server.disturb(&Disturbance::Close, |watch| part.has(watch));
             }
             Self::DestinationDown(lasting) => {
-                inject(Part::Destination, Effect::Drop, 100, *lasting);
-                server.disturb(&Disturbance::Cut, |watch| Part::Destination.has(watch));
+                inject(ControllerPart::Destination, Effect::Drop, 100, *lasting);
+                server.disturb(&Disturbance::Cut, |watch| ControllerPart::Destination.has(watch));
             }
             Self::ServerClockBack(_)
             | Self::ClockBack(_)
@@ -171,7 +172,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FleetFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requests { of, effect, percent, lasting } => {

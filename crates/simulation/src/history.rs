@@ -16,7 +16,7 @@ pub struct History {
     /// When nothing was left to do, or it was given up.
     pub end: Timestamp,
     /// How it ended.
-    pub outcome: End,
+    pub outcome: SpanEnd,
     /// The Applications, by name.
     pub applications: BTreeMap<String, ApplicationHistory>,
     /// What each set waited for, by namespace and name; each until the next one.
@@ -36,7 +36,7 @@ pub struct History {
 /// How a simulation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "end")]
-pub enum End {
+pub enum SpanEnd {
     /// All is rolled out.
     Complete,
     /// The rollout ended in another way.
@@ -77,7 +77,7 @@ pub struct ApplicationHistory {
     /// Its set, as namespace and name.
     pub set: String,
     /// What it was, in the order of time; each until the next one.
-    pub spans: Vec<Span>,
+    pub spans: Vec<HistorySpan>,
 }
 
 /// What a set waits for since a time.
@@ -93,16 +93,16 @@ pub struct Waits {
 /// A state of an Application since a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Span {
+pub struct HistorySpan {
     /// Since when.
     pub from: Timestamp,
     /// What it is.
-    pub state: State,
+    pub state: HistoryState,
 }
 
 /// What an Application is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum State {
+pub enum HistoryState {
     /// It is at its newest target, and Healthy.
     Healthy,
     /// It waits for its step, or its turn.

@@ -23,13 +23,15 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-pub use self::action::{Action, Change, ScheduledAction};
-pub use self::behavior::{Behavior, Outcome};
-pub use self::fault::{Fault, Part};
-pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State, Waits};
+pub use self::action::{FleetAction, FleetChange, ScheduledAction};
+pub use self::behavior::{Behavior, WorkloadOutcome};
+pub use self::fault::{ControllerPart, FleetFault};
+pub use self::history::{
+    ApplicationHistory, History, HistorySpan, HistoryState, PerformedAction, SpanEnd, Waits,
+};
 pub use self::lifeline::Applied;
 pub use self::replica::is_controller;
-pub use self::scenario::{Before, Deployed, Record, Scenario, Setup, Wrap};
+pub use self::scenario::{DeployedBefore, FleetBefore, FleetRecord, Scenario, Setup, Wrap};
 pub use self::sources::Manifests;
 
 /// Simulates a rollout.

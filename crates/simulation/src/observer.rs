@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_sim::{EventType, ObjectChange};
+use kube_sim::{EventType, RecordedChange};
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::history::{ApplicationHistory, Span, State, Waits};
+use super::history::{ApplicationHistory, HistorySpan, HistoryState, Waits};
 use super::parts::{self, ApplicationPart, ApplicationStatusPart, SetPart, SetStatusPart};
 use wavegate_api::application_set::WaitingFor;
 use wavegate_api::conditions::application_set::ROLLOUT_PROGRESSING;
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     /// What each set waited for.
     pub waits: BTreeMap<String, Vec<Waits>>,
     /// What they say themselves.
-    own: BTreeMap<String, State>,
+    own: BTreeMap<String, HistoryState>,
     /// What each set holds.
     held: BTreeMap<String, BTreeSet<String>>,
     /// What the last run of each set leaves out.
@@ -49,7 +49,7 @@ impl Seen {
     }
 
     /// Takes a change of an object.
-    pub fn take(&mut self, change: &ObjectChange, now: Timestamp) {
+    pub fn take(&mut self, change: &RecordedChange, now: Timestamp) {
         let (json, name) = (&change.object[..], &*change.name);
         let is_gone = change.event == EventType::Deleted;
         let is_changed = match (&*change.group, &*change.resource) {
@@ -106,13 +106,13 @@ impl Seen {
             all.get(&history.set).is_some_and(|names| names.contains(name))
         };
         let state = match own {
-            State::Waiting if is_in(&self.skipped) => State::Skipped,
-            State::Waiting if is_in(&self.held) => State::Held,
+            HistoryState::Waiting if is_in(&self.skipped) => HistoryState::Skipped,
+            HistoryState::Waiting if is_in(&self.held) => HistoryState::Held,
             own => *own,
         };
         let is_changed = history.spans.last().is_none_or(|last| last.state != state);
         if is_changed {
-            history.spans.push(Span { from: now, state });
+            history.spans.push(HistorySpan { from: now, state });
         }
         is_changed
     }
@@ -169,7 +169,7 @@ impl Seen {
     pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
         let is_healthy = |history: &ApplicationHistory| {
             let last = history.spans.last().map(|last| last.state);
-            matches!(last, Some(State::Healthy | State::Skipped))
+            matches!(last, Some(HistoryState::Healthy | HistoryState::Skipped))
         };
         let counts = |name: &String| !self.uncounted.contains(name);
         let left = self.applications.iter();
@@ -187,7 +187,8 @@ impl Seen {
     /// An Application that waits to be deployed.
     pub fn waiting(&self, application: &str) -> Option<ObjectKey> {
         let history = self.applications.get(application)?;
-        let waits = matches!(history.spans.last()?.state, State::Waiting | State::Held);
+        let waits =
+            matches!(history.spans.last()?.state, HistoryState::Waiting | HistoryState::Held);
         let (namespace, _) = history.set.split_once('/')?;
         waits.then(|| ObjectKey::new(namespace, application))
     }
@@ -196,7 +197,8 @@ impl Seen {
     pub fn begin(&mut self, now: Timestamp) -> BTreeMap<String, u64> {
         for history in self.applications.values_mut() {
             let last = history.spans.pop();
-            history.spans = last.map(|last| Span { from: now, ..last }).into_iter().collect();
+            history.spans =
+                last.map(|last| HistorySpan { from: now, ..last }).into_iter().collect();
         }
         for waits in self.waits.values_mut() {
             let last = waits.pop();
@@ -269,21 +271,21 @@ fn is_hold(kind: WaitKind) -> bool {
 }
 
 /// What an Application is, by what it says itself.
-fn state_of(application: &ApplicationPart) -> State {
+fn state_of(application: &ApplicationPart) -> HistoryState {
     let ApplicationStatusPart { sync, health, operation_state } = &application.status;
     let goes_back = application.start().is_some_and(|start| start.goes_back);
     let is_synced = sync.status == "Synced";
     let (health, is_asked) = (health.status.as_str(), application.operation.is_some());
     match operation_state.phase.as_str() {
-        "Running" | "Terminating" if goes_back => State::GoingBack,
-        "Running" | "Terminating" => State::Syncing,
-        _ if is_asked && goes_back => State::GoingBack,
-        _ if is_asked => State::Pending,
-        _ if is_synced && health == "Healthy" => State::Healthy,
-        "Failed" | "Error" => State::Failed,
-        _ if health == "Degraded" => State::Failed,
-        "Succeeded" if goes_back && health == "Healthy" => State::Back,
-        _ if is_synced => State::BecomingHealthy,
-        _ => State::Waiting,
+        "Running" | "Terminating" if goes_back => HistoryState::GoingBack,
+        "Running" | "Terminating" => HistoryState::Syncing,
+        _ if is_asked && goes_back => HistoryState::GoingBack,
+        _ if is_asked => HistoryState::Pending,
+        _ if is_synced && health == "Healthy" => HistoryState::Healthy,
+        "Failed" | "Error" => HistoryState::Failed,
+        _ if health == "Degraded" => HistoryState::Failed,
+        "Succeeded" if goes_back && health == "Healthy" => HistoryState::Back,
+        _ if is_synced => HistoryState::BecomingHealthy,
+        _ => HistoryState::Waiting,
     }
 }

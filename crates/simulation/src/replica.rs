@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::lifeline::Lifeline;
-use wavegate_cluster::watch::connection::careful;
+use wavegate_cluster::watch::connection::careful_client;
 use wavegate_controller::config::{Config, Flags};
 use wavegate_controller::leader::Candidate;
 use wavegate_controller::{Controllers, Led};
@@ -67,7 +67,7 @@ impl Replica {
             &BTreeMap::new(),
         )?;
         let lifeline = Lifeline::default();
-        let client = careful(lifeline.client(client));
+        let client = careful_client(lifeline.client(client));
         let task = tokio::spawn(async move {
             loop {
                 process(number, &client, &common, &config).await;

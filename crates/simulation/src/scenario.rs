@@ -25,7 +25,7 @@ pub struct Scenario {
     /// When it begins, by the clock of the simulation.
     pub start: Timestamp,
     /// What there is before it begins.
-    pub before: Before,
+    pub before: FleetBefore,
     /// What happens, by the time since the start.
     pub actions: Vec<ScheduledAction>,
     /// What happens unless all is complete before, all of it later than the actions.
@@ -42,24 +42,24 @@ pub struct Scenario {
 
 /// What there is before a change.
 #[derive(Clone, Debug)]
-pub enum Before {
+pub enum FleetBefore {
     /// Nothing: the change creates the Applications.
     Nothing,
     /// The Applications at the first commit, which the controllers have rolled out.
     RolledOut,
     /// The same, of which these are known to have been deployed before: they and their objects
     /// exist when the controllers start. Their namespaces are among the objects.
-    Deployed(Arc<Deployed>),
+    Deployed(Arc<DeployedBefore>),
 }
 
 /// The Applications of each set, as they are generated.
-pub type Deployed = BTreeMap<String, Vec<Value>>;
+pub type DeployedBefore = BTreeMap<String, Vec<Value>>;
 
 /// What is different from a simulation that users see.
 #[derive(Default)]
 pub struct Setup {
     /// Gets each request and each change of an object, in place of the log.
-    pub record: Option<Record>,
+    pub record: Option<FleetRecord>,
     /// Wraps the client of the controllers.
     pub client: Option<Wrap>,
     /// What Applications deploy, instead of one workload each.
@@ -71,7 +71,7 @@ pub struct Setup {
 }
 
 /// Gets what happens at the API server.
-pub type Record = Box<dyn FnMut(kube_sim::Entry) + Send>;
+pub type FleetRecord = Box<dyn FnMut(kube_sim::RecordedRequest) + Send>;
 
 /// Makes a client of another one.
 pub type Wrap = Box<dyn Fn(kube::Client) -> kube::Client + Send>;

@@ -9,8 +9,8 @@ use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::action::Change;
-use super::behavior::{Behavior, Outcome};
+use super::action::FleetChange;
+use super::behavior::{Behavior, WorkloadOutcome};
 use wavegate_api::{ApplicationSource, read_leniently};
 use wavegate_source::InMemory;
 
@@ -69,11 +69,11 @@ impl Sources {
     }
 
     /// Changes what is rendered from now on.
-    pub fn change(&self, application: &str, change: &Change) {
+    pub fn change(&self, application: &str, change: &FleetChange) {
         if let Some(behavior) = self.content.lock().behaviors.get_mut(application) {
             match change {
-                Change::Outcome(outcome) => behavior.outcome = *outcome,
-                Change::Health(time) => behavior.health = *time,
+                FleetChange::Outcome(outcome) => behavior.outcome = *outcome,
+                FleetChange::Health(time) => behavior.health = *time,
             }
         }
     }
@@ -131,23 +131,23 @@ impl InMemory for Sources {
         let behavior = content.behaviors.get(application).filter(|_| number > 0);
         let (sync, health, outcome) = match behavior {
             // What was there before is deployed at once.
-            None => (Duration::ZERO, Duration::ZERO, Outcome::Succeeds),
+            None => (Duration::ZERO, Duration::ZERO, WorkloadOutcome::Succeeds),
             Some(Behavior { sync, health, outcome }) => (*sync, *health, *outcome),
         };
         let degraded = content.degraded.get(application);
         let outcome = match outcome {
-            Outcome::Flaky(share) if is_drawn(share, application, number, self.seed) => {
-                Outcome::Fails
+            WorkloadOutcome::Flaky(share) if is_drawn(share, application, number, self.seed) => {
+                WorkloadOutcome::Fails
             }
-            Outcome::Flaky(_) => Outcome::Succeeds,
+            WorkloadOutcome::Flaky(_) => WorkloadOutcome::Succeeds,
             certain => certain,
         };
         let outcome = match outcome {
-            Outcome::Succeeds | Outcome::Flaky(_) => {
+            WorkloadOutcome::Succeeds | WorkloadOutcome::Flaky(_) => {
                 degraded.filter(|last| number > **last).map(|_| "succeed")
             }
-            Outcome::Fails => Some("fail"),
-            Outcome::Hangs => Some("hang"),
+            WorkloadOutcome::Fails => Some("fail"),
+            WorkloadOutcome::Hangs => Some("hang"),
         };
         let mut annotations = json!({DELAY_ANNOTATION: delay(health)});
         if let Some(outcome) = outcome {

@@ -51,7 +51,7 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
             let behavior = Behavior {
                 sync: Duration::ZERO,
                 health: Duration::from_secs(30),
-                outcome: Outcome::Succeeds,
+                outcome: WorkloadOutcome::Succeeds,
             };
             (format!("s{step}-{index}"), behavior)
         })
@@ -76,7 +76,7 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
         behaviors: behaviors.collect(),
         uncounted: BTreeSet::new(),
         start: "2026-01-05T09:00:00Z".parse().unwrap(),
-        before: Before::RolledOut,
+        before: FleetBefore::RolledOut,
         actions: Vec::new(),
         limit: Duration::from_secs(7 * 24 * 3600),
         remedies: Vec::new(),
@@ -89,7 +89,7 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
 #[test]
 fn a_rollout_takes_its_time_by_the_clock_of_the_simulation() {
     let history = run(&scenario(&[2, 3], json!(1))).unwrap();
-    assert_eq!(history.outcome, End::Complete, "{history:#?}");
+    assert_eq!(history.outcome, SpanEnd::Complete, "{history:#?}");
     let seconds = history.end.duration_since(history.start).as_secs();
     assert!((150..180).contains(&seconds), "5 of 30 s each, one after the other: {seconds} s");
 }
@@ -98,15 +98,17 @@ fn a_rollout_takes_its_time_by_the_clock_of_the_simulation() {
 fn two_simulations_of_one_scenario_give_the_same_log() {
     let mut scenario = scenario(&[2, 3], json!("50%"));
     scenario.logs = true;
-    let happens =
-        |seconds: u64, action: Action| ScheduledAction { at: Duration::from_secs(seconds), action };
+    let happens = |seconds: u64, action: FleetAction| ScheduledAction {
+        at: Duration::from_secs(seconds),
+        action,
+    };
     scenario.actions = vec![
-        happens(20, Action::Restart),
-        happens(40, Action::ApiDown(Duration::from_secs(20))),
-        happens(50, Action::Push(None)),
+        happens(20, FleetAction::Restart),
+        happens(40, FleetAction::ApiDown(Duration::from_secs(20))),
+        happens(50, FleetAction::Push(None)),
     ];
     let [one, other] = [(); 2].map(|()| run(&scenario).unwrap());
-    assert_eq!(one.outcome, End::Complete, "{one:#?}");
+    assert_eq!(one.outcome, SpanEnd::Complete, "{one:#?}");
     assert!(one.log.lines().count() > 300, "{}", one.log);
     let differs = one.log.lines().zip(other.log.lines()).find(|(one, other)| one != other);
     assert_eq!(differs, None);
@@ -120,30 +122,30 @@ fn what_fails_hangs_or_is_held_ends_with_its_reason() {
         change(&mut scenario);
         run(&scenario).unwrap().outcome
     };
-    let fails = |outcome: Outcome| {
+    let fails = |outcome: WorkloadOutcome| {
         end(&move |scenario| scenario.behaviors.get_mut("s0-0").unwrap().outcome = outcome)
     };
-    let words = |end: &End| match end {
-        End::Stuck { message } => message.clone(),
+    let words = |end: &SpanEnd| match end {
+        SpanEnd::Stuck { message } => message.clone(),
         other => panic!("{other:?}"),
     };
-    for outcome in [Outcome::Fails, Outcome::Hangs] {
+    for outcome in [WorkloadOutcome::Fails, WorkloadOutcome::Hangs] {
         let message = words(&fails(outcome));
         assert!(message.contains("s0-0"), "{outcome:?}: {message}");
     }
     let paused = end(&|scenario| {
         scenario.actions =
-            vec![ScheduledAction { at: Duration::from_secs(5), action: Action::Pause }];
+            vec![ScheduledAction { at: Duration::from_secs(5), action: FleetAction::Pause }];
     });
     assert!(words(&paused).contains("paused"), "{paused:?}");
     let resumed = end(&|scenario| {
         let at = Duration::from_secs;
         scenario.actions = vec![
-            ScheduledAction { at: at(5), action: Action::Pause },
-            ScheduledAction { at: at(3600), action: Action::Resume },
+            ScheduledAction { at: at(5), action: FleetAction::Pause },
+            ScheduledAction { at: at(3600), action: FleetAction::Resume },
         ];
     });
-    assert_eq!(resumed, End::Complete);
+    assert_eq!(resumed, SpanEnd::Complete);
 }
 
 /// Found by simulated fleets: an Application whose status could not be written, since its kind was
@@ -153,10 +155,12 @@ fn a_kind_that_is_not_served_for_a_while_stops_no_rollout() {
     for code in [403, 404] {
         let mut scenario = scenario(&[2], json!(null));
         let lasting = Duration::from_secs(60);
-        let vanishes = Fault::Vanishes { resource: "applications", code, lasting };
-        scenario.actions =
-            vec![ScheduledAction { at: Duration::from_secs(10), action: Action::Fault(vanishes) }];
-        assert_eq!(run(&scenario).unwrap().outcome, End::Complete, "{code}");
+        let vanishes = FleetFault::Vanishes { resource: "applications", code, lasting };
+        scenario.actions = vec![ScheduledAction {
+            at: Duration::from_secs(10),
+            action: FleetAction::Fault(vanishes),
+        }];
+        assert_eq!(run(&scenario).unwrap().outcome, SpanEnd::Complete, "{code}");
     }
 }
 
@@ -164,15 +168,15 @@ fn a_kind_that_is_not_served_for_a_while_stops_no_rollout() {
 fn another_replica_goes_on_when_the_leader_stands_still() {
     let mut scenario = scenario(&[2, 2], json!(1));
     scenario.replicas = 2;
-    let frozen = Action::Fault(Fault::LeaderFrozen(Duration::from_secs(45)));
+    let frozen = FleetAction::Fault(FleetFault::LeaderFrozen(Duration::from_secs(45)));
     scenario.actions = vec![ScheduledAction { at: Duration::from_secs(10), action: frozen }];
     let history = run(&scenario).unwrap();
-    assert_eq!(history.outcome, End::Complete);
+    assert_eq!(history.outcome, SpanEnd::Complete);
     let seconds = history.end.duration_since(history.start).as_secs();
     assert!((120..175).contains(&seconds), "4 of 30 s each, and at most the Lease: {seconds} s");
 }
 
-fn happens(seconds: u64, action: Action) -> ScheduledAction {
+fn happens(seconds: u64, action: FleetAction) -> ScheduledAction {
     ScheduledAction { at: Duration::from_secs(seconds), action }
 }
 
@@ -180,9 +184,9 @@ fn happens(seconds: u64, action: Action) -> ScheduledAction {
 fn an_api_server_that_is_down_ends_the_watches_that_are_open() {
     let mut scenario = scenario(&[2], json!(null));
     scenario.logs = true;
-    scenario.actions = vec![happens(10, Action::ApiDown(Duration::from_secs(20)))];
+    scenario.actions = vec![happens(10, FleetAction::ApiDown(Duration::from_secs(20)))];
     let history = run(&scenario).unwrap();
-    assert_eq!(history.outcome, End::Complete);
+    assert_eq!(history.outcome, SpanEnd::Complete);
     // They are asked for again, as long as it is down in vain.
     let mut lines = history.log.lines();
     assert!(lines.any(|line| line.contains(" watch ") && line.contains("-> 503")));
@@ -191,8 +195,9 @@ fn an_api_server_that_is_down_ends_the_watches_that_are_open() {
 #[test]
 fn chance_is_drawn_for_each_commit() {
     let mut scenario = scenario(&[1], json!(null));
-    scenario.behaviors.get_mut("s0-0").unwrap().outcome = Outcome::Flaky(50);
-    scenario.actions = (1..=3).map(|number| happens(number * 120, Action::Push(None))).collect();
+    scenario.behaviors.get_mut("s0-0").unwrap().outcome = WorkloadOutcome::Flaky(50);
+    scenario.actions =
+        (1..=3).map(|number| happens(number * 120, FleetAction::Push(None))).collect();
     let history = run(&scenario).unwrap();
     let runs = &history.runs["argocd/shop"];
     let complete = runs.iter().filter(|(_, run)| run.phase == RunPhase::Complete).count();
@@ -202,9 +207,9 @@ fn chance_is_drawn_for_each_commit() {
 #[test]
 fn what_changes_nothing_after_the_end_does_not_defer_it() {
     let mut scenario = scenario(&[2], json!(null));
-    scenario.actions = vec![happens(1800, Action::Restart)];
+    scenario.actions = vec![happens(1800, FleetAction::Restart)];
     let history = run(&scenario).unwrap();
-    assert_eq!((&history.outcome, history.happened.len()), (&End::Complete, 1));
+    assert_eq!((&history.outcome, history.happened.len()), (&SpanEnd::Complete, 1));
     let seconds = history.end.duration_since(history.start).as_secs();
     assert!((30..60).contains(&seconds), "{seconds} s");
 }
@@ -216,22 +221,22 @@ fn a_simulation_ends_at_its_limit() {
         let mut scenario = scenario(&[2], json!(null));
         scenario.limit = Duration::from_secs(limit);
         let at = Duration::from_millis(at);
-        scenario.actions = vec![ScheduledAction { at, action: Action::Restart }];
+        scenario.actions = vec![ScheduledAction { at, action: FleetAction::Restart }];
         let history = run(&scenario).unwrap();
         let seconds = history.end.duration_since(history.start).as_secs();
         (history.outcome, seconds, history.happened.len())
     };
     let (outcome, seconds, happened) = ends(20, 25_000);
-    assert!(matches!(outcome, End::TimeIsOver { .. }), "{outcome:?}");
+    assert!(matches!(outcome, SpanEnd::TimeIsOver { .. }), "{outcome:?}");
     assert_eq!((seconds, happened), (20, 0));
     let (outcome, seconds, happened) = ends(60, 59_500);
-    assert_eq!((outcome, happened), (End::Complete, 1));
+    assert_eq!((outcome, happened), (SpanEnd::Complete, 1));
     assert!((30..40).contains(&seconds), "{seconds}");
 }
 
 #[test]
 fn what_no_step_selects_is_not_counted() {
-    for before in [Before::Nothing, Before::RolledOut] {
+    for before in [FleetBefore::Nothing, FleetBefore::RolledOut] {
         let mut scenario = scenario(&[1, 1], json!(null));
         let elements = &mut scenario.objects[2]["spec"]["generators"][0]["list"]["elements"];
         elements.as_array_mut().unwrap().push(json!({"name": "alone", "step": "none"}));
@@ -240,11 +245,11 @@ fn what_no_step_selects_is_not_counted() {
         scenario.uncounted = BTreeSet::from(["alone".to_owned()]);
         scenario.before = before;
         let history = run(&scenario).unwrap();
-        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        assert_eq!(history.outcome, SpanEnd::Complete, "{history:#?}");
         let seconds = history.end.duration_since(history.start).as_secs();
         assert!((60..70).contains(&seconds), "{seconds}");
         let last = history.applications["alone"].spans.last().map(|span| span.state);
-        assert_eq!(last, Some(State::Waiting));
+        assert_eq!(last, Some(HistoryState::Waiting));
     }
 }
 
@@ -253,16 +258,16 @@ fn a_rollout_does_not_wait_for_what_is_skipped_in_flight() {
     let skipped = |names: &[&str], change: &dyn Fn(&mut Scenario)| {
         let mut scenario = scenario(&[2], json!(null));
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        scenario.actions = vec![happens(10, Action::Skip(names))];
+        scenario.actions = vec![happens(10, FleetAction::Skip(names))];
         change(&mut scenario);
         let history = run(&scenario).unwrap();
-        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        assert_eq!(history.outcome, SpanEnd::Complete, "{history:#?}");
         history.end.duration_since(history.start).as_secs()
     };
     let all = skipped(&["s0-0", "s0-1"], &|_| {});
     assert!((9..15).contains(&all), "{all}");
     let hangs = skipped(&["s0-0"], &|scenario| {
-        scenario.behaviors.get_mut("s0-0").unwrap().outcome = Outcome::Hangs;
+        scenario.behaviors.get_mut("s0-0").unwrap().outcome = WorkloadOutcome::Hangs;
     });
     assert!((30..40).contains(&hangs), "{hangs}");
 }
@@ -270,7 +275,7 @@ fn a_rollout_does_not_wait_for_what_is_skipped_in_flight() {
 #[test]
 fn a_set_that_is_not_paused_is_not_resumed() {
     let mut scenario = scenario(&[1], json!(null));
-    scenario.actions = vec![happens(10, Action::Resume)];
+    scenario.actions = vec![happens(10, FleetAction::Resume)];
     let history = run(&scenario).unwrap();
     assert_eq!(history.happened[0].refused.as_deref(), Some("it is not paused"));
 }
@@ -286,7 +291,7 @@ fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
         window["applications"] = json!(["*"]);
         scenario.objects[1]["spec"]["syncWindows"] = json!([window]);
         let history = run(&scenario).unwrap();
-        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        assert_eq!(history.outcome, SpanEnd::Complete, "{history:#?}");
         let begins = history.start.duration_since(scenario.start).as_secs();
         assert!(begins < 60, "{begins} s after the time at which it shall begin");
         let took = history.end.duration_since(history.start).as_secs();
@@ -305,7 +310,7 @@ fn with_namespaces(mut scenario: Scenario) -> Scenario {
 }
 
 /// What the set of these sizes generates.
-fn generated(sizes: &[usize]) -> Deployed {
+fn generated(sizes: &[usize]) -> DeployedBefore {
     let behaviors = scenario(sizes, json!(null)).behaviors;
     let spec = &set(sizes, json!(null))["spec"]["template"]["spec"];
     let of = |name: &String| {
@@ -322,8 +327,8 @@ fn generated(sizes: &[usize]) -> Deployed {
 type Alter = Box<dyn Fn(&mut Scenario)>;
 
 /// The states of each Application, and when each began, in seconds since the start.
-fn course(history: &History) -> BTreeMap<&String, Vec<(State, i64)>> {
-    let since = |span: &Span| span.from.duration_since(history.start).as_secs();
+fn course(history: &History) -> BTreeMap<&String, Vec<(HistoryState, i64)>> {
+    let since = |span: &HistorySpan| span.from.duration_since(history.start).as_secs();
     let states = |application: &ApplicationHistory| {
         application.spans.iter().map(|span| (span.state, since(span))).collect()
     };
@@ -333,7 +338,7 @@ fn course(history: &History) -> BTreeMap<&String, Vec<(State, i64)>> {
 #[test]
 fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
     let sizes = [2, 3];
-    let behaves = |name: &'static str, outcome: Outcome| {
+    let behaves = |name: &'static str, outcome: WorkloadOutcome| {
         move |scenario: &mut Scenario| {
             scenario.behaviors.get_mut(name).unwrap().outcome = outcome;
         }
@@ -350,28 +355,31 @@ fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
                 "metadata": {"name": "policy", "namespace": "argocd"},
                 "spec": spec,
             }));
-            scenario.behaviors.get_mut("s1-0").unwrap().outcome = Outcome::Fails;
+            scenario.behaviors.get_mut("s1-0").unwrap().outcome = WorkloadOutcome::Fails;
         }
     };
     let changes: Vec<(&str, Alter)> = vec![
         ("nothing", Box::new(|_| {})),
-        ("a failure", Box::new(behaves("s0-1", Outcome::Fails))),
-        ("one that hangs", Box::new(behaves("s1-0", Outcome::Hangs))),
-        ("chance", Box::new(behaves("s0-0", Outcome::Flaky(50)))),
-        ("a second commit", Box::new(happen(vec![happens(40, Action::Push(None))]))),
+        ("a failure", Box::new(behaves("s0-1", WorkloadOutcome::Fails))),
+        ("one that hangs", Box::new(behaves("s1-0", WorkloadOutcome::Hangs))),
+        ("chance", Box::new(behaves("s0-0", WorkloadOutcome::Flaky(50)))),
+        ("a second commit", Box::new(happen(vec![happens(40, FleetAction::Push(None))]))),
         (
             "a commit for one",
-            Box::new(happen(vec![happens(40, Action::Push(Some(names("s1-2"))))])),
+            Box::new(happen(vec![happens(40, FleetAction::Push(Some(names("s1-2"))))])),
         ),
-        ("degraded", Box::new(happen(vec![happens(10, Action::Degrade(names("s0-0")))]))),
-        ("a rollback", Box::new(happen(vec![happens(50, Action::Rollback)]))),
-        ("an abort", Box::new(happen(vec![happens(50, Action::Abort)]))),
-        ("a skip", Box::new(happen(vec![happens(5, Action::Skip(names("s1-1")))]))),
+        ("degraded", Box::new(happen(vec![happens(10, FleetAction::Degrade(names("s0-0")))]))),
+        ("a rollback", Box::new(happen(vec![happens(50, FleetAction::Rollback)]))),
+        ("an abort", Box::new(happen(vec![happens(50, FleetAction::Abort)]))),
+        ("a skip", Box::new(happen(vec![happens(5, FleetAction::Skip(names("s1-1")))]))),
         (
             "a pause",
-            Box::new(happen(vec![happens(5, Action::Pause), happens(500, Action::Resume)])),
+            Box::new(happen(vec![
+                happens(5, FleetAction::Pause),
+                happens(500, FleetAction::Resume),
+            ])),
         ),
-        ("a crash", Box::new(happen(vec![happens(35, Action::Restart)]))),
+        ("a crash", Box::new(happen(vec![happens(35, FleetAction::Restart)]))),
         (
             "rolled back at a failure",
             Box::new(policy(json!({"failures": {"max": 0, "onFailure": "Rollback"}}))),
@@ -389,7 +397,7 @@ fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
         let mut scenario = with_namespaces(scenario(&sizes, json!(1)));
         change(&mut scenario);
         let before = run(&scenario).unwrap();
-        scenario.before = Before::Deployed(generated(&sizes).into());
+        scenario.before = FleetBefore::Deployed(generated(&sizes).into());
         let after = run(&scenario).unwrap();
         assert_eq!(course(&after), course(&before), "{what}");
         assert_eq!(std::mem::discriminant(&after.outcome), std::mem::discriminant(&before.outcome));
@@ -405,7 +413,7 @@ fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
 fn what_was_deployed_before_is_not_synced_again() {
     let sizes = [2, 2];
     let mut scenario = with_namespaces(scenario(&sizes, json!(null)));
-    scenario.before = Before::Deployed(generated(&sizes).into());
+    scenario.before = FleetBefore::Deployed(generated(&sizes).into());
     scenario.logs = true;
     let history = run(&scenario).unwrap();
     let creations = |one: &&str| one.contains(" create apps/deployments ");
@@ -422,8 +430,8 @@ fn what_was_deployed_before_is_not_synced_again() {
         "destination": {"server": "https://kubernetes.default.svc", "namespace": "{{.name}}"},
         "syncPolicy": {"syncOptions": ["CreateNamespace=true", "ServerSideApply=true"]},
     });
-    scenario.before = Before::Deployed(deployed.into());
+    scenario.before = FleetBefore::Deployed(deployed.into());
     let history = run(&scenario).unwrap();
-    assert_eq!(history.outcome, End::Complete);
+    assert_eq!(history.outcome, SpanEnd::Complete);
     assert!(history.log.lines().any(|line| line.contains(" wavegate-0 apply apps/deployments ")));
 }

@@ -72,6 +72,6 @@ pub use process::exec_plugin;
 pub use process::tools::{BuildOptions, Programs};
 pub use render::kind::{EnabledTypes, SourceType, explicit_type};
 pub use render::manifest::{Manifest, RenderError};
-pub use render::render_for::{ClusterFacts, RenderFor};
+pub use render::render_for::{ChartCapabilities, RenderFor};
 pub use render::source::{RenderOptions, RenderedSource, directory_options, render_source};
 pub use repositories::Repositories;

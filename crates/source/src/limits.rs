@@ -102,7 +102,7 @@ impl Default for SourceSettings {
             working_trees: false,
             limits: SourceLimits::default(),
             confinement: Confinement::default(),
-            helper: wavegate_sandbox::helper(),
+            helper: wavegate_sandbox::helper_path(),
             programs: Programs::default(),
             artifacts: ArtifactSettings::default(),
         }

@@ -248,7 +248,7 @@ impl Controller {
         generation: &Generation,
         known: &KnownTargets,
     ) -> BTreeMap<String, String> {
-        let problems = validate::problems(generation, known);
+        let problems = validate::validation_problems(generation, known);
         let is_elsewhere = |one: &Value| !known.projects.contains(project_of(one));
         if generation.applications.iter().any(is_elsewhere) {
             let namespace = &known.namespace;
@@ -270,7 +270,9 @@ impl Controller {
         let global = &self.settings.global_projects;
         let inherited = |project: &Value| global.refusal(project, |name| self.project(name)?);
         found
-            .filter_map(|project| unsupported::refusal(project).or_else(|| inherited(project)))
+            .filter_map(|project| {
+                unsupported::project_refusal(project).or_else(|| inherited(project))
+            })
             .collect()
     }
 

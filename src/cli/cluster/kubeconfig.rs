@@ -11,9 +11,9 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::cli::console::error::Error;
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 use wavegate_api::yaml;
-use wavegate_cluster::watch::failure::chain;
+use wavegate_cluster::watch::failure::cause_chain;
 use wavegate_engine::names::some_of;
 
 const WHAT: &str = "cannot reach the cluster";
@@ -47,8 +47,8 @@ fn read() -> Result<Option<Kubeconfig>, Error> {
     for file in files() {
         let failed = |error: KubeconfigError| {
             let why = match error {
-                KubeconfigError::Parse(_) => format!("{}: {}", chain(&error), invalid(&file)),
-                error => chain(&error),
+                KubeconfigError::Parse(_) => format!("{}: {}", cause_chain(&error), invalid(&file)),
+                error => cause_chain(&error),
             };
             Error::input(WHAT, format!("kubeconfig {}", file.display()), why)
         };
@@ -69,7 +69,7 @@ fn read() -> Result<Option<Kubeconfig>, Error> {
 /// What is wrong with a file that is no kubeconfig, without its words: these may be credentials.
 fn invalid(file: &Path) -> &'static str {
     let text = std::fs::read(file).unwrap_or_default();
-    let documents = yaml::decode(&text).and_then(|text| yaml::documents(&text));
+    let documents = yaml::decode_text(&text).and_then(|text| yaml::parse_documents(&text));
     match documents {
         Err(_) => "it is not valid YAML",
         Ok(documents) if documents.iter().any(|document| document.value.is_object()) => {
@@ -104,7 +104,9 @@ pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Erro
     let failed = |why: String| unusable(context, why);
     let Some(found) = read()? else {
         return match context {
-            None if in_cluster() => Config::incluster().map_err(|error| failed(chain(&error))),
+            None if in_cluster() => {
+                Config::incluster().map_err(|error| failed(cause_chain(&error)))
+            }
             _ => Err(failed(missing(context.is_none()))),
         };
     };
@@ -112,14 +114,14 @@ pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Erro
     let current = found.current_context.clone().filter(|name| !name.is_empty());
     match (context, current) {
         (None, None) if in_cluster() => {
-            return Config::incluster().map_err(|error| failed(chain(&error)));
+            return Config::incluster().map_err(|error| failed(cause_chain(&error)));
         }
         (None, None) => {
             let why = format!("no context is selected; {}", select(&names));
             return Err(failed(why));
         }
         (Some(context), _) if !names.contains(context) => {
-            let near = nearest(context, names.iter().map(String::as_str));
+            let near = nearest_name(context, names.iter().map(String::as_str));
             let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             return Err(failed(format!("it does not exist; {near}{}", select(&names))));
         }
@@ -132,7 +134,7 @@ pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Erro
     let options =
         KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(found, &options).await;
-    config.map_err(|error| failed(chain(&error)))
+    config.map_err(|error| failed(cause_chain(&error)))
 }
 
 fn in_cluster() -> bool {

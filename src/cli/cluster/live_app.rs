@@ -131,7 +131,7 @@ impl Destinations {
     ///
     /// Why it is not known, for users.
     pub async fn resolve(&self, application: &Value) -> Result<Arc<ClusterCache>, String> {
-        let spec = wavegate_api::read::<ApplicationSpec>(application.spec());
+        let spec = wavegate_api::read_typed::<ApplicationSpec>(application.spec());
         let destination: ApplicationDestination =
             spec.map_err(|error| format!("spec.{error}"))?.destination;
         match self.clusters.resolve(&destination).await {

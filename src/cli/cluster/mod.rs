@@ -22,8 +22,8 @@ use crate::cli::console::error::{Error, UNDEFINED};
 use wavegate_api::annotations::SECRET_TYPE_LABEL;
 use wavegate_api::path_segment;
 use wavegate_cluster::watch::connection::{self, UnusableConnection};
-use wavegate_cluster::watch::failure::{existing, has_code, is_foreign, reason};
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_cluster::watch::failure::{error_reason, existing_object, has_code, is_foreign};
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_controller::config;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 
@@ -59,7 +59,8 @@ fn namespace(text: &str) -> Result<String, String> {
 
 /// Why a text names nothing; `None` when it may.
 fn problem_of_name(text: &str) -> Option<String> {
-    path_segment::problem(text).or_else(|| text.is_empty().then(|| "it is empty".to_owned()))
+    path_segment::segment_problem(text)
+        .or_else(|| text.is_empty().then(|| "it is empty".to_owned()))
 }
 
 /// A client for a context of the kubeconfig; without a context, for the current one, or
@@ -76,7 +77,7 @@ pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
 async fn connect(context: Option<&str>) -> Result<(Client, String), Error> {
     let config = kubeconfig::config(context).await?;
     let server = config.cluster_url.to_string();
-    let client = connection::client(config).map_err(|error| {
+    let client = connection::connected_client(config).map_err(|error| {
         let part = match error {
             UnusableConnection::Server => "its server ",
             UnusableConnection::Token => "the token of its user ",
@@ -103,7 +104,7 @@ pub(super) struct ClusterConnection {
 pub(super) fn control_plane_namespace() -> String {
     let environment = |name: &str| std::env::var(name).ok();
     let namespace = config::control_plane_namespace(None, &environment);
-    if path_segment::problem(&namespace).is_some() {
+    if path_segment::segment_problem(&namespace).is_some() {
         CONTROL_PLANE_NAMESPACE.to_owned()
     } else {
         namespace
@@ -151,8 +152,8 @@ impl ClusterConnection {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Arc<Value>>, Error> {
-        let api: Api<Object> =
-            Api::namespaced_with(self.client.clone(), namespace, &resource("ApplicationSet"));
+        let api: Api<StoredObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &kind_resource("ApplicationSet"));
         let place = format!("ApplicationSet {namespace}/{name}");
         let set = self.within(place, optional(api.get(name))).await?;
         Ok(set.map(|set| Arc::new(set.parse())))
@@ -168,7 +169,7 @@ impl ClusterConnection {
         let params = ListParams::default().labels(selector).limit(most);
         let mut forbidden = None;
         for namespace in &self.places {
-            let api = api(&self.client, Some(namespace), &resource("Application"));
+            let api = kind_api(&self.client, Some(namespace), &kind_resource("Application"));
             let place = format!("Applications of namespace {namespace} with labels {selector}");
             match self.permitted(place, api.list(&params)).await? {
                 Lookup::Found(page) if !page.items.is_empty() => {
@@ -195,9 +196,9 @@ impl ClusterConnection {
     ) -> Option<BTreeSet<(String, String)>> {
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => {
-                Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+                Api::namespaced_with(self.client.clone(), namespace, &kind_resource(kind))
             }
-            None => Api::all_with(self.client.clone(), &resource(kind)),
+            None => Api::all_with(self.client.clone(), &kind_resource(kind)),
         };
         let mut names = BTreeSet::new();
         let mut params = ListParams::default().limit(PAGE);
@@ -324,7 +325,7 @@ impl ClusterConnection {
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Lookup<Vec<Arc<Value>>>, Error> {
-        let api = api(&self.client, namespace, &resource(kind));
+        let api = kind_api(&self.client, namespace, &kind_resource(kind));
         let place = match namespace {
             Some(namespace) => format!("{} of namespace {namespace}", plural(kind)),
             None => format!("{} of all namespaces", plural(kind)),
@@ -360,7 +361,7 @@ fn plural(kind: &str) -> String {
 async fn optional<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<Option<T>, kube::Error> {
-    existing(request.await)
+    existing_object(request.await)
 }
 
 const UNREAD: &str = "cannot read from the cluster";
@@ -402,7 +403,7 @@ impl ClusterConnection {
             return Err(Error::input(UNREAD, place, UNDEFINED));
         }
         let is_forbidden = has_code(&error, 403);
-        let error = Error::input(UNREAD, place, reason(&error));
+        let error = Error::input(UNREAD, place, error_reason(&error));
         if is_forbidden { Ok(Lookup::Forbidden(error)) } else { Err(error) }
     }
 

@@ -12,8 +12,8 @@ use crate::cli::cluster::live_app::{TargetKind, named};
 use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::console::error::{Error, NOT_FOUND};
 use wavegate_api::Raw;
-use wavegate_api::unknown::nearest;
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_api::unknown::nearest_name;
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::set_of;
 
@@ -102,7 +102,7 @@ impl ClusterConnection {
         namespace: &str,
         name: &str,
     ) -> Result<Lookup<Option<Arc<Value>>>, Error> {
-        let api: Api<Object> = api(&self.client, Some(namespace), &resource(kind));
+        let api: Api<StoredObject> = kind_api(&self.client, Some(namespace), &kind_resource(kind));
         let place = format!("{kind} {namespace}/{name}");
         Ok(match self.permitted(place, optional(api.get(name))).await? {
             Lookup::Found(found) => Lookup::Found(found.map(|found| Arc::new(found.parse()))),
@@ -133,7 +133,7 @@ impl ClusterConnection {
             ));
         } else if let Some(other) = self.application_instead(kind, name).await {
             why.push_str(&other);
-        } else if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
+        } else if let Some(near) = nearest_name(name, names.iter().map(String::as_str)) {
             let at = known.iter().find(|(_, one)| *one == near).map_or("", |(at, _)| at.as_str());
             let at = match self.places.iter().any(|place| place == at) {
                 true => String::new(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use wavegate_api::Raw;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_rollout::rollout::report::Application;
+use wavegate_rollout::rollout::report::ApplicationReport;
 
 /// The kube context that the user gave to this command.
 static CONTEXT: OnceLock<Option<String>> = OnceLock::new();
@@ -72,7 +72,7 @@ pub(in crate::cli) fn describe_command(live: &Value, resource: &BlockingResource
 }
 
 /// The command that syncs an Application, with prune if nothing else is left to do.
-pub(in crate::cli) fn sync_of(live: &Application, namespace: &str, name: &str) -> String {
+pub(in crate::cli) fn sync_of(live: &ApplicationReport, namespace: &str, name: &str) -> String {
     let prune = if live.only_prunes { " --prune" } else { "" };
     format!("{}{prune}", sync_commands(&[name], namespace))
 }
@@ -82,7 +82,7 @@ pub(in crate::cli) const TAKEN_BACK: &str = "the next revision or spec takes it 
 
 /// What ends a hold, with the command that syncs an Application to what its rollout wants,
 /// after a person has synced it to something else (ST-065).
-pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
+pub(in crate::cli) fn take_back(live: &ApplicationReport, namespace: &str, name: &str) -> String {
     let wanted = &live.observed.revisions;
     let wanted: String =
         wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();

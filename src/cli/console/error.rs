@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use wavegate_net::terminal::printable;
+use wavegate_net::terminal::printable_text;
 
 /// Exit code of a failed check.
 pub(in crate::cli) const CHECK_FAILED: u8 = 1;
@@ -92,7 +92,7 @@ impl std::error::Error for Error {}
 /// Prints an error to standard error, or logs it where the log has JSON lines, and returns its exit
 /// code: 2, unless a check failed.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    let text = wavegate_cluster::watch::failure::chain(error.as_ref());
+    let text = wavegate_cluster::watch::failure::cause_chain(error.as_ref());
     if !wavegate_net::telemetry::log_last(&text) {
         print_line("error", &text);
     }
@@ -113,5 +113,5 @@ pub(in crate::cli) fn fault(error: &Error) {
 fn print_line(kind: &str, text: &str) {
     // A closed standard error is ignored.
     let text = wavegate_net::redact::redact_text(text);
-    let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(&text));
+    let _ = writeln!(std::io::stderr(), "{kind}: {}", printable_text(&text));
 }

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::console::error::Error;
 use gotime::age;
-pub(in crate::cli) use wavegate_net::terminal::{printable, printable_lines};
+pub(in crate::cli) use wavegate_net::terminal::{printable_lines, printable_text};
 
 use wavegate_api::yaml;
 use wavegate_net::terminal;
@@ -150,7 +150,7 @@ pub(in crate::cli) fn table_in<const N: usize>(
     colour: bool,
 ) -> String {
     let rows: Vec<[String; N]> =
-        rows.into_iter().map(|row| row.map(|cell| printable(&cell))).collect();
+        rows.into_iter().map(|row| row.map(|cell| printable_text(&cell))).collect();
     let mut widths = header.map(UnicodeWidthStr::width);
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -202,14 +202,14 @@ fn colour_of(column: &str, word: &str) -> Option<&'static str> {
 
 /// How long ago a time in RFC 3339 was, as `kubectl get` prints it; a dash for none.
 pub(in crate::cli) fn age(time: &str, now: Timestamp) -> String {
-    if time.is_empty() { "-".to_owned() } else { age::since(time, now) }
+    if time.is_empty() { "-".to_owned() } else { age::age_since(time, now) }
 }
 
 /// How long a time in RFC 3339 is ahead; a dash for none.
 pub(in crate::cli) fn ahead(time: &str, now: Timestamp) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return or_dash(time) };
     let left = u64::try_from(time.as_second() - now.as_second()).unwrap_or(0);
-    age::human(Duration::from_secs(left))
+    age::human_duration(Duration::from_secs(left))
 }
 
 /// Whether standard output may be coloured: it is a terminal and `NO_COLOR` is not set.

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use gotemplate::go::{Options, Random, Template, TemplateLimits};
+use gotemplate::go::{GoTemplate, Random, TemplateLimits, TemplateOptions};
 use kube_sim::Guard;
 use wavegate_net::entropy::{SystemRandom, template_environment};
 
@@ -40,7 +40,7 @@ pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<
     data.insert("addresses".to_owned(), json!(addresses));
     data.insert("names".to_owned(), json!(names));
     let mut env = template_environment(Timestamp::now());
-    let made = Template::parse(CERTIFICATE, &Options::default())
+    let made = GoTemplate::parse(CERTIFICATE, &TemplateOptions::default())
         .and_then(|template| template.execute_in(&data, &TemplateLimits::default(), &mut env))
         .context("cannot create a certificate")?;
     let (certificate, key) = made.split_at(made.find(KEY).unwrap_or(made.len()));

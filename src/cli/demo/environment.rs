@@ -23,7 +23,7 @@ use crate::cli::rollout_view::events::{WatchEvent, WatchScope, watch};
 use kube_sim::{Guard, Server, workloads};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::commands::{manifests, refresh};
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 use wavegate_controller as controller;
 use wavegate_controller::config::{ApplicationFlags, Config, Flags};
 use wavegate_net::clock::Clock;
@@ -94,11 +94,11 @@ impl Environment {
         };
         let sources = Repositories::open(&world.folder.path().join("sources"), settings)
             .context("cannot create a directory for checkouts")?;
-        let options = workloads::Options {
+        let options = workloads::WorkloadOptions {
             delay: DELAY,
             fail: failing,
             pods,
-            ..workloads::Options::default()
+            ..workloads::WorkloadOptions::default()
         };
 
         let controllers = server.client_as(CONTROLLERS);
@@ -154,7 +154,7 @@ impl Environment {
         for key in applications {
             let written =
                 refresh::refresh_application(&self.client, key, false, Timestamp::now()).await;
-            written.map_err(|error| reason(&error))?;
+            written.map_err(|error| error_reason(&error))?;
         }
         Ok(())
     }

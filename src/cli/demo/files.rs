@@ -178,7 +178,7 @@ fn wrong(object: &FileObject, what: &str, why: String) -> anyhow::Error {
 
 /// What a set generates, from local repositories.
 fn generate(set: &FileObject, facts: &mut GeneratorFacts) -> anyhow::Result<Generation> {
-    api::read::<api::ApplicationSet>(&set.value)
+    api::read_typed::<api::ApplicationSet>(&set.value)
         .map_err(|error| wrong(set, "cannot read", error.to_string()))?;
     check_repositories(fields::generators_of(&set.value))
         .map_err(|why| wrong(set, "cannot use the generator", why))?;

@@ -12,7 +12,7 @@ use super::{files, git};
 use crate::cli::console::error::Error;
 use crate::cli::files::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
-use wavegate_api::annotations::{self, annotation};
+use wavegate_api::annotations::{self, annotation_of};
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
 use wavegate_api::{AppProject, Application, ApplicationSet, Raw};
@@ -69,9 +69,9 @@ impl Fixtures {
             .context("cannot create a temporary directory")?;
         let (namespace, mut objects, inputs) = own
             .unwrap_or_else(|| (CONTROL_PLANE_NAMESPACE.to_owned(), Vec::new(), Inputs::default()));
-        let is_steered = objects
-            .iter()
-            .any(|object| is_policy(object) || annotation(object, annotations::PAUSED).is_some());
+        let is_steered = objects.iter().any(|object| {
+            is_policy(object) || annotation_of(object, annotations::PAUSED).is_some()
+        });
         let goes_back = update::is_wanted(&objects);
         let update = if objects.iter().any(is_application_set) {
             match goes_back {
@@ -106,7 +106,7 @@ impl Fixtures {
                 && object.namespace() == namespace
         };
         if !self.objects.iter().any(|object| is_default(&object)) {
-            let mut project = yaml::value(PROJECT).unwrap_or_default();
+            let mut project = yaml::parse_value(PROJECT).unwrap_or_default();
             edit_metadata(&mut project, |metadata| {
                 metadata.insert("namespace".to_owned(), namespace.as_str().into());
             });
@@ -157,7 +157,7 @@ impl Fixtures {
 /// The demo's own ApplicationSet; creates its repository.
 fn own_set(repository: &Path) -> anyhow::Result<Value> {
     let address = repository.display().to_string();
-    let set = yaml::value(SET).context("the demo's own ApplicationSet")?;
+    let set = yaml::parse_value(SET).context("the demo's own ApplicationSet")?;
     let set = replace(set, REPOSITORY, &address);
     let generated = steps::generated(&set, &Inputs::default(), Timestamp::now())
         .context("the demo's own ApplicationSet")?;

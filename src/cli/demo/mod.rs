@@ -44,7 +44,7 @@ use crate::cli::rollout_view::transition::Transition;
 use crate::cli::rollout_view::ui::{self, Ui, is_closed};
 use crate::cli::rollout_view::{run, sentence, terminal, text};
 use wavegate_api::{HealthStatus, ObjectKey};
-use wavegate_rollout::rollout::report::{Application, Outcome};
+use wavegate_rollout::rollout::report::{ApplicationReport, RolloutOutcome};
 use wavegate_rollout::steering::number_of;
 
 /// The rollout is stopped when nothing changes for this time, which is longer than any
@@ -400,7 +400,8 @@ impl DemoRun {
     fn is_settled(&self) -> bool {
         let is_awaited = self.awaits_commit || self.is_steered && self.waits_for_a_word();
         let outcomes = self.live.fleet.outcomes();
-        let is_over = |(_, outcome): &(ObjectKey, Outcome)| *outcome != Outcome::Running;
+        let is_over =
+            |(_, outcome): &(ObjectKey, RolloutOutcome)| *outcome != RolloutOutcome::Running;
         !is_awaited && !outcomes.is_empty() && outcomes.iter().all(is_over)
     }
 
@@ -413,7 +414,7 @@ impl DemoRun {
         if self.waits_for_a_word() {
             return PEOPLE;
         }
-        let moves = |live: &Application| {
+        let moves = |live: &ApplicationReport| {
             live.is_operating() || live.observed.health == HealthStatus::Progressing
         };
         let mut members = self.live.fleet.known().flat_map(|set| set.report.members.values());
@@ -423,7 +424,7 @@ impl DemoRun {
     /// The rollout of every set is complete.
     fn is_complete(&self) -> bool {
         let outcomes = self.live.fleet.outcomes();
-        outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete)
+        outcomes.iter().all(|(_, outcome)| *outcome == RolloutOutcome::Complete)
     }
 
     fn summary(
@@ -439,7 +440,7 @@ impl DemoRun {
                 .live
                 .fleet
                 .known()
-                .filter(|set| set.outcome() == Outcome::Running)
+                .filter(|set| set.outcome() == RolloutOutcome::Running)
                 .map(|set| sentence::waiting(set, Timestamp::now()))
                 .collect();
             let text = format!("The rollout makes no progress. {}", waits.join("; "));

@@ -10,7 +10,7 @@ use crate::cli::rollout_view::set::{WatchedSet, max_update};
 use crate::cli::rollout_view::text::{self, Style, StyledLine, count};
 use wavegate_api::steering::RunPhase;
 use wavegate_rollout::rollout::budget::Limit;
-use wavegate_rollout::rollout::report::{Count, Outcome};
+use wavegate_rollout::rollout::report::{Count, RolloutOutcome};
 
 /// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub(in crate::cli) struct SummaryFacts {
 pub(in crate::cli) fn lines(fleet: &Fleet, facts: &SummaryFacts) -> Vec<StyledLine> {
     let outcomes = fleet.outcomes();
     // Before the first set is known, nothing is.
-    let complete =
-        !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
+    let complete = !outcomes.is_empty()
+        && outcomes.iter().all(|(_, outcome)| *outcome == RolloutOutcome::Complete);
     let is_back =
         |set: &WatchedSet| set.run().is_some_and(|run| run.phase() == RunPhase::RolledBack);
     let applications: usize = fleet.known().map(|set| set.report.members.len()).sum();
@@ -126,8 +126,8 @@ fn table(set: &WatchedSet) -> Vec<StyledLine> {
 }
 
 /// The command that syncs the Applications that wait for it.
-pub(super) fn how_to_continue(set: &WatchedSet, outcome: &Outcome) -> Option<String> {
-    let Outcome::Manual { applications, .. } = outcome else { return None };
+pub(super) fn how_to_continue(set: &WatchedSet, outcome: &RolloutOutcome) -> Option<String> {
+    let RolloutOutcome::Manual { applications, .. } = outcome else { return None };
     let names: Vec<&str> = applications.iter().map(String::as_str).collect();
     (!names.is_empty()).then(|| sync_commands(&names, &set.report.set.namespace))
 }

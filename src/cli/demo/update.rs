@@ -165,7 +165,7 @@ fn change(folder: &Path, by: &mut dyn FnMut(&mut Value)) -> anyhow::Result<()> {
         let Some(text) = is_yaml.then(|| std::fs::read_to_string(&path)).transpose()? else {
             continue;
         };
-        let Ok(documents) = yaml::documents(&text) else { continue };
+        let Ok(documents) = yaml::parse_documents(&text) else { continue };
         let mut values: Vec<Value> = documents.into_iter().map(|one| one.value).collect();
         let is_workload = |value: &&mut Value| {
             ["Deployment", "StatefulSet", "DaemonSet"].contains(&value.kind())
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(spec["generators"][0]["git"], source, "what generators read stays");
         let copy = spec["template"]["spec"]["source"].field("repoURL").to_owned();
         let copy = Path::new(copy.strip_prefix("file://").unwrap()).join("web/web.yaml");
-        let workload = || yaml::documents(&std::fs::read_to_string(&copy).unwrap()).unwrap();
+        let workload = || yaml::parse_documents(&std::fs::read_to_string(&copy).unwrap()).unwrap();
         let template = |at: &str| workload()[0].value["spec"]["template"].text(at).to_owned();
         let outcome = "/metadata/annotations/simulate.wavegate.dev~1outcome";
         assert_eq!((template(outcome).as_str(), workload().len()), ("succeed", 2));

@@ -13,7 +13,7 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::controller::Controller;
 use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
 use crate::cli::tree::view::short;
 use wavegate_api::kind::KindRef;
 use wavegate_api::sources::InEffect;
@@ -21,7 +21,7 @@ use wavegate_api::sync_options::SyncOptions;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_application::access;
 use wavegate_controller::application::compare_once::{self, ComparisonInputs, Difference};
-use wavegate_engine::diff::{self, unified};
+use wavegate_engine::diff::{self, unified_diff};
 use wavegate_engine::names::some_of;
 use wavegate_source::{self as source, Repositories};
 
@@ -217,12 +217,12 @@ fn text(report: &Report) -> String {
     for resource in &report.resources {
         let key =
             ResourceKey::new(&resource.group, &resource.kind, &resource.namespace, &resource.name);
-        out.push_str(&printable(&format!("==> {}: {}", title(&key), resource.note)));
+        out.push_str(&printable_text(&format!("==> {}: {}", title(&key), resource.note)));
         out.push('\n');
         out.push_str(&output::printable_lines(&resource.text, colour));
         out.push('\n');
     }
-    out.push_str(&printable(&summary(report)));
+    out.push_str(&printable_text(&summary(report)));
     out.push('\n');
     out
 }
@@ -283,7 +283,7 @@ fn resource(difference: &Difference, prunes: bool) -> Resource {
         live: live.clone(),
         predicted: predicted.clone(),
         skipped_rules: [skipped_rules.as_slice(), exhausted_rules.as_slice()].concat(),
-        text: unified(comparison, output::colour()),
+        text: unified_diff(comparison, output::colour()),
         note,
     }
 }

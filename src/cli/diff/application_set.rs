@@ -12,14 +12,14 @@ use super::field_change::FieldChange;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::controller::Controller;
 use crate::cli::console::error::{CHECK_FAILED, Error};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
 use crate::cli::files::generate;
 use crate::cli::plan::live_diff::{self, Change, Input, LiveChange};
 use crate::cli::plan::other_sets::OtherSets;
 use crate::cli::plan::policies::{self, Policies};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
-use wavegate_engine::diff::{self, Strategy, unified};
+use wavegate_engine::diff::{self, DiffStrategy, unified_diff};
 use wavegate_rollout::desired::name_of;
 
 /// The data that is printed, of one set.
@@ -103,7 +103,7 @@ fn report(
                     _ => live.message,
                 },
                 changes: comparison.changes.iter().map(FieldChange::from).collect(),
-                text: unified(&comparison, output::colour()),
+                text: unified_diff(&comparison, output::colour()),
                 live: comparison.live,
                 predicted: comparison.predicted,
             }
@@ -143,10 +143,10 @@ fn comparison(live: Option<Value>, predicted: Option<Value>) -> diff::Comparison
     let both = !live.is_null() && !predicted.is_null();
     diff::Comparison {
         modified: live != predicted,
-        changes: if both { diff::changes(&live, &predicted) } else { Vec::new() },
+        changes: if both { diff::list_changes(&live, &predicted) } else { Vec::new() },
         predicted,
         live,
-        strategy: Strategy::TwoWay,
+        strategy: DiffStrategy::TwoWay,
         skipped_rules: Vec::new(),
         exhausted_rules: Vec::new(),
         is_provisional: false,
@@ -190,12 +190,12 @@ fn text(report: &Report) -> String {
             "==> Application {}/{}: {what}{colon}{}",
             report.namespace, application.application, application.message
         );
-        out.push_str(&printable(&title));
+        out.push_str(&printable_text(&title));
         out.push('\n');
         out.push_str(&output::printable_lines(&application.text, colour));
         out.push('\n');
     }
-    out.push_str(&printable(&summary(report)));
+    out.push_str(&printable_text(&summary(report)));
     out.push('\n');
     out
 }

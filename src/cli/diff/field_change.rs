@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use wavegate_engine::diff::Change;
+use wavegate_engine::diff::ValueChange;
 
 /// A changed field, in JSON.
 #[derive(Debug, Serialize)]
@@ -15,9 +15,9 @@ pub(super) struct FieldChange {
     pub(super) to: Option<Value>,
 }
 
-impl From<&Change> for FieldChange {
-    fn from(change: &Change) -> Self {
-        let Change { path, from, to } = change.clone();
+impl From<&ValueChange> for FieldChange {
+    fn from(change: &ValueChange) -> Self {
+        let ValueChange { path, from, to } = change.clone();
         Self { path, from, to }
     }
 }

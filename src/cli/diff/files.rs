@@ -16,7 +16,7 @@ use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
 use wavegate_api::raw::edit_metadata;
 use wavegate_controller::config::comparison_settings;
-use wavegate_engine::diff::{Comparison, Config, compare, unified};
+use wavegate_engine::diff::{Comparison, DiffConfig, compare, unified_diff};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +66,7 @@ pub(super) fn run(
     let modified = comparison.modified || desired.is_none();
     let colour = output::colour();
     output.print(&report(&object.value, &comparison, modified), |_| {
-        output::printable_lines(&unified(&comparison, colour), colour)
+        output::printable_lines(&unified_diff(&comparison, colour), colour)
     })?;
     Ok(if modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
 }
@@ -105,8 +105,8 @@ fn one(path: &Path) -> Result<Option<FileObject>, Error> {
     }
 }
 
-fn read_config(path: Option<&Path>) -> Result<Config, Error> {
-    let Some(path) = path else { return Ok(Config::default()) };
+fn read_config(path: Option<&Path>) -> Result<DiffConfig, Error> {
+    let Some(path) = path else { return Ok(DiffConfig::default()) };
     let objects = input::objects_of(path)?;
     let of = |kind: &str| objects.iter().find(|object| object.value.kind() == kind);
     let (application, settings) = (of("Application"), of("ConfigMap"));
@@ -117,7 +117,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let unusable = |object: &FileObject, why: String| {
         Err(Error::input("cannot use --config", object.place(), why))
     };
-    let jq = wavegate_controller::evaluator::jq(wavegate_controller::evaluator::JQ_TIME);
+    let jq = wavegate_controller::evaluator::limited_jq(wavegate_controller::evaluator::JQ_TIME);
     let system = match settings {
         None => Arc::default(),
         Some(map) => {
@@ -133,7 +133,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     };
     let nothing = Value::Null;
     let spec = application.map_or(&nothing, |application| &application.value);
-    let (config, problems) = Config::with_settings(spec, &system, &jq);
+    let (config, problems) = DiffConfig::with_settings(spec, &system, &jq);
     for warning in problems.iter().filter(|problem| !problem.is_error) {
         note(&warning.to_string());
     }

@@ -14,8 +14,8 @@ use wavegate_application::access::project_of;
 use wavegate_application::deletion::WAITS_FOR_APPROVAL;
 use wavegate_application::global_projects::GLOBAL_PROJECTS;
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_rollout::rollout::report::{Application, Member, Report};
-use wavegate_rollout::rollout::wait::{EndedBy, Wait, WaitKind};
+use wavegate_rollout::rollout::report::{ApplicationReport, Member, Report};
+use wavegate_rollout::rollout::wait::{EndedBy, RolloutWait, WaitKind};
 use wavegate_rollout::steering::Run;
 
 /// An Application that is waited for.
@@ -24,7 +24,7 @@ pub(super) struct WaitContext<'a> {
     pub report: &'a Report,
     /// The latest run of the set, if one is known.
     pub run: Option<&'a Run>,
-    pub wait: &'a Wait,
+    pub wait: &'a RolloutWait,
     pub member: &'a Member,
     pub live: Option<&'a Value>,
     pub resource: Option<&'a BlockingResource>,
@@ -233,7 +233,7 @@ fn about_deletion(live: &Value, name: &str) -> String {
 }
 
 /// Suggested actions by the resources, the source and the operation of an Application.
-fn about_state(waiting: &WaitContext<'_>, live: &Value, read: &Application) -> Vec<Action> {
+fn about_state(waiting: &WaitContext<'_>, live: &Value, read: &ApplicationReport) -> Vec<Action> {
     let &WaitContext { report, wait, resource, .. } = waiting;
     let name = &wait.application;
     let sync = sync_of(read, live.namespace(), name);
@@ -288,7 +288,7 @@ fn about_refusal(waiting: &WaitContext<'_>) -> &'static str {
 
 /// How to reconcile an excluded Application again: by the Secret that the wait names, if that
 /// of its cluster excludes it.
-fn included_again(live: Option<&Value>, wait: &Wait) -> String {
+fn included_again(live: Option<&Value>, wait: &RolloutWait) -> String {
     if let Some(live) = live.filter(|live| is_skipped(live)) {
         return format!(
             "remove the annotation, in the template of the ApplicationSet if it is from there: kubectl \

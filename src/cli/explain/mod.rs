@@ -19,7 +19,7 @@ use self::wait::Action;
 pub(super) use self::wait::ExplainedWait;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
-use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
+use crate::cli::console::output::{self, OutputArgs, or_dash, printable_text};
 use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
 use crate::cli::rollout_view::state::message;
 use crate::cli::runs::ReportedSet;
@@ -29,7 +29,7 @@ use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{Condition, Member, Report, State};
+use wavegate_rollout::rollout::report::{Member, Report, ReportState, SetCondition};
 use wavegate_rollout::steering::Run;
 
 /// Explain what a rollout is waiting for: which Application and which resource
@@ -64,7 +64,7 @@ pub(super) struct ExplainArgs {
 pub(super) struct Explanation {
     pub namespace: String,
     pub application_set: String,
-    pub state: State,
+    pub state: ReportState,
     /// Summary in one line.
     pub summary: String,
     /// The latest run; absent where none is recorded.
@@ -81,7 +81,7 @@ pub(super) struct Explanation {
     /// The Applications of later steps that wait for this step; `null` when there are none.
     pub behind: Option<Behind>,
     /// Conditions that report a problem.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<SetCondition>,
     /// What could not be read.
     pub notes: Vec<String>,
 }
@@ -169,7 +169,7 @@ pub(super) fn explain_as(
     now: Timestamp,
     all: bool,
 ) -> Explanation {
-    let report = report_input::read(set, applications);
+    let report = report_input::read_report(set, applications);
     let waits = report.waits(all);
     let summary = summary_of(&report, &waits);
     let of = |wait| wait_of(set, &report, run, wait, applications, now);
@@ -195,7 +195,7 @@ pub(super) fn summary(report: &Report) -> String {
     summary_of(report, &report.waits(false))
 }
 
-fn summary_of(report: &Report, waits: &[rollout::wait::Wait]) -> String {
+fn summary_of(report: &Report, waits: &[rollout::wait::RolloutWait]) -> String {
     let (name, steps) = (&report.set.name, report.set.strategy.steps().len());
     let first = waits.first().map(|wait| {
         let more = match report.waiting_count().max(waits.len()) - 1 {
@@ -206,24 +206,26 @@ fn summary_of(report: &Report, waits: &[rollout::wait::Wait]) -> String {
     });
     let message = || message(report);
     match (report.state(), first) {
-        (State::Rolling | State::Failed, Some(first)) if report.goes_on() => {
+        (ReportState::Rolling | ReportState::Failed, Some(first)) if report.goes_on() => {
             let step = report.open_step.map_or(0, |step| step.saturating_add(1));
             format!("{name} waits in step {step} of {steps}: {first}")
         }
-        (State::Rolling, _) => format!("{name} is progressing: {}", message()),
-        (State::Complete, Some(first)) => {
+        (ReportState::Rolling, _) => format!("{name} is progressing: {}", message()),
+        (ReportState::Complete, Some(first)) => {
             format!("{name} has completed all {steps} steps and waits for {first}")
         }
-        (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
-        (State::Complete | State::AllAtOnce, None) => {
+        (ReportState::AllAtOnce, Some(first)) => {
+            format!("{name} has no steps and waits for {first}")
+        }
+        (ReportState::Complete | ReportState::AllAtOnce, None) => {
             format!("{name} is not waiting: {}", message())
         }
-        (State::Failed, _) if report.fails_for_applications() => {
+        (ReportState::Failed, _) if report.fails_for_applications() => {
             format!("{name} cannot write all of its Applications: {}", message())
         }
-        (State::Failed, _) => format!("{name} is stopped by an error: {}", message()),
-        (State::Deleting, _) => format!("{name}: {}", message()),
-        (State::Unseen | State::SwitchedOff, _) => {
+        (ReportState::Failed, _) => format!("{name} is stopped by an error: {}", message()),
+        (ReportState::Deleting, _) => format!("{name}: {}", message()),
+        (ReportState::Unseen | ReportState::SwitchedOff, _) => {
             format!("{name} does not roll out: {}", message())
         }
     }
@@ -247,7 +249,7 @@ fn wait_of(
     set: &Value,
     report: &Report,
     run: Option<&Run>,
-    wait: rollout::wait::Wait,
+    wait: rollout::wait::RolloutWait,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
 ) -> ExplainedWait {
@@ -313,12 +315,12 @@ pub(super) fn show(explanation: &Explanation) -> String {
 
 /// Like [`show`], with ages at this time.
 pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
-    let mut out = printable(&explanation.summary) + "\n";
+    let mut out = printable_text(&explanation.summary) + "\n";
     if let Some(run) = explanation.run.as_ref().filter(|run| run.is_of_interest()) {
-        out.push_str(&(printable(&run.text(now)) + "\n"));
+        out.push_str(&(printable_text(&run.text(now)) + "\n"));
     }
     if let Some(paused) = &explanation.paused {
-        out.push_str(&(printable(paused) + "\n"));
+        out.push_str(&(printable_text(paused) + "\n"));
     }
     if !explanation.waits.is_empty() {
         let row = |wait: &ExplainedWait| {
@@ -346,7 +348,7 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         if index == 0 {
             out.push_str("\nCause:\n");
         }
-        out.push_str(&printable(&format!("  {}: {cause}", wait.application)));
+        out.push_str(&printable_text(&format!("  {}: {cause}", wait.application)));
         out.push('\n');
     }
     if let Some(behind) = &explanation.behind {
@@ -361,21 +363,21 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         };
         let names = names.collect::<Vec<_>>().join(", ");
         out.push('\n');
-        out.push_str(&printable(&format!("Behind it, in {steps}: {names}{more}")));
+        out.push_str(&printable_text(&format!("Behind it, in {steps}: {names}{more}")));
         out.push('\n');
     }
     if explanation.waits.iter().any(|wait| !wait.actions.is_empty()) {
         out.push_str("\nWhat to do:\n");
         for (names, action) in advice(&explanation.waits) {
             let names = some_of(names, NAMES);
-            out.push_str(&printable(&format!("  {names}: {action}")));
+            out.push_str(&printable_text(&format!("  {names}: {action}")));
             out.push('\n');
         }
     }
     for condition in &explanation.conditions {
         let line = format!("{} ({}): {}", condition.kind, condition.reason, condition.message);
         out.push('\n');
-        out.push_str(&printable(&line));
+        out.push_str(&printable_text(&line));
         out.push('\n');
     }
     out

@@ -19,9 +19,9 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations};
 use wavegate_api::Raw;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_engine::blocking_resource::below::{self, Below, Cause};
+use wavegate_engine::blocking_resource::below::{self, Below, WorkloadCause};
 
 /// The most Applications whose workloads are read.
 pub(super) const APPLICATIONS: usize = 10;
@@ -42,7 +42,7 @@ pub(super) async fn read(
     connection: &ClusterConnection,
     waits: &[ExplainedWait],
     live: impl Fn(&str) -> Option<Arc<Value>>,
-) -> (Vec<Option<Cause>>, Vec<String>) {
+) -> (Vec<Option<WorkloadCause>>, Vec<String>) {
     let wanted = waits.iter().enumerate().filter_map(|(index, wait)| {
         let resource = wait.resource.as_ref().filter(|resource| is_workload(resource))?;
         Some((index, resource.clone(), live(&wait.application)?))
@@ -87,7 +87,7 @@ async fn one(
     resource: &BlockingResource,
     application: &Value,
     unread: &mut BTreeSet<String>,
-) -> Option<Cause> {
+) -> Option<WorkloadCause> {
     let args = ControlPlaneArgs::default();
     let destinations = Destinations::of(connection, &args, application).await;
     let cluster = match destinations.resolve(application).await {
@@ -115,8 +115,8 @@ async fn one(
             found.pods = reader.owned(&kind, &selector, &owners).await;
         }
     }
-    let newest = below::newest(&found.replica_sets).map(Raw::uid);
-    let suspects = below::suspects(&found);
+    let newest = below::newest_replica_set(&found.replica_sets).map(Raw::uid);
+    let suspects = below::suspect_pods(&found);
     let suspects = suspects.into_iter().take(SUSPECTS).map(Raw::uid);
     let uids: BTreeSet<String> = [found.workload.uid()]
         .into_iter()
@@ -125,10 +125,10 @@ async fn one(
         .map(str::to_owned)
         .collect();
     found.events = reader.events(&uids).await;
-    let cause = below::cause(&found)?;
+    let cause = below::workload_cause(&found)?;
     // Also in JSON: a program may have printed its credentials when it ended.
     let message = wavegate_net::redact::redact_text(&cause.message).into_owned();
-    Some(Cause { message, ..cause })
+    Some(WorkloadCause { message, ..cause })
 }
 
 fn kind_of(resource: &BlockingResource) -> Option<ApiResource> {
@@ -227,7 +227,7 @@ impl Reader<'_> {
     }
 
     fn failed(&mut self, kind: &ApiResource, error: &kube::Error) {
-        self.unread.insert(format!("{}: {}", kind.plural, reason(error)));
+        self.unread.insert(format!("{}: {}", kind.plural, error_reason(error)));
     }
 }
 

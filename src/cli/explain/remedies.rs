@@ -11,7 +11,7 @@ use wavegate_api::Raw;
 use wavegate_api::conditions::application as condition;
 use wavegate_application::access::project_of;
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_engine::blocking_resource::below::Cause;
+use wavegate_engine::blocking_resource::below::WorkloadCause;
 
 /// How to permit what a project denies, by the words of the denial; `None` for other ones.
 pub(super) fn about_project(live: &Value, message: &str) -> Option<String> {
@@ -92,7 +92,11 @@ fn resume_command(live: &Value, resource: &BlockingResource) -> String {
 }
 
 /// What to do about the object that keeps a workload from being ready.
-pub(super) fn about_cause(live: &Value, resource: &BlockingResource, cause: &Cause) -> Vec<String> {
+pub(super) fn about_cause(
+    live: &Value,
+    resource: &BlockingResource,
+    cause: &WorkloadCause,
+) -> Vec<String> {
     let at = at_resource(live, resource);
     let name = word(&cause.name);
     let container = match cause.container.as_str() {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_engine::blocking_resource::below::Cause;
+use wavegate_engine::blocking_resource::below::WorkloadCause;
 
 /// An Application that the rollout is waiting for.
 #[derive(Clone, Debug, Serialize)]
@@ -23,7 +23,7 @@ pub(in crate::cli) struct ExplainedWait {
     pub resource: Option<BlockingResource>,
     /// The object below the resource that keeps it from being ready, such as a Pod; `null`
     /// when there is none, or it could not be read.
-    pub cause: Option<Cause>,
+    pub cause: Option<WorkloadCause>,
     /// Start and latest end of the wait; empty when unknown.
     pub since: String,
     pub until: String,

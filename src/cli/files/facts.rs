@@ -134,12 +134,12 @@ impl GeneratorFacts {
 
     /// Generates the Applications of a raw ApplicationSet, and reads the repositories that
     /// its generators name.
-    pub async fn generate(&mut self, set: &Value) -> Result<Generation, desired::Error> {
+    pub async fn generate(&mut self, set: &Value) -> Result<Generation, desired::GenerateError> {
         let mut reads = 0;
         loop {
             let mut env = template_environment(Clock::system().now());
             match desired::generate(set, &self.inputs, &mut env) {
-                Err(desired::Error::Unread(unread)) if reads < MAX_READS => {
+                Err(desired::GenerateError::Unread(unread)) if reads < MAX_READS => {
                     reads += 1;
                     for request in unread.git {
                         self.read(request).await;

@@ -20,7 +20,7 @@ use wavegate_rollout::application_set::generate::generated::{Collector, Generate
 use wavegate_rollout::application_set::generate::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::inputs::Inputs;
-use wavegate_rollout::rollout::steps::{Problem, Strategy};
+use wavegate_rollout::rollout::steps::{Problem, StepStrategy};
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
@@ -54,7 +54,7 @@ pub(in crate::cli) async fn generate_known(
     set: &FileObject,
     facts: &mut GeneratorFacts,
 ) -> Result<Generation, Error> {
-    if let Err(error) = api::read::<ApplicationSet>(&set.value) {
+    if let Err(error) = api::read_typed::<ApplicationSet>(&set.value) {
         return Err(Error::input("cannot read", set.described(), error));
     }
     let place = || set.described();
@@ -118,14 +118,14 @@ fn has_namespace(object: &Value) -> bool {
 }
 
 /// The strategy of a set, and what is wrong with it.
-pub(in crate::cli) fn strategy_of(set: &Value) -> (Strategy, Vec<Problem>) {
-    Strategy::read(set.spec().get("strategy"))
+pub(in crate::cli) fn strategy_of(set: &Value) -> (StepStrategy, Vec<Problem>) {
+    StepStrategy::read(set.spec().get("strategy"))
 }
 
 /// Problems of generated Applications, by name, as far as they can be found without a
 /// cluster: all projects and clusters are assumed to exist.
 pub(in crate::cli) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
-    validate::problems(generation, &assumed(generation))
+    validate::validation_problems(generation, &assumed(generation))
 }
 
 /// An Application that two sets generate: which of them owns it would depend on chance.
@@ -159,7 +159,7 @@ pub(in crate::cli) fn assumed(generation: &Generation) -> KnownTargets {
 pub(in crate::cli) fn generated(
     set: &Value,
     generation: &Generation,
-    rules: &application_set::Settings,
+    rules: &application_set::DecisionSettings,
 ) -> Generated {
     let mut collector = Collector::new(set, rules);
     for (application, origin) in generation.applications.iter().zip(&generation.origins) {

@@ -272,7 +272,7 @@ fn problem_of(value: &Value) -> Option<&'static str> {
 }
 
 fn split(text: &Text) -> Result<Vec<FileObject>, Error> {
-    let documents = yaml::documents(&text.text)
+    let documents = yaml::parse_documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
     // Escapes the name in all later messages.
     documents.iter().for_each(|document| wavegate_net::redact::know_urls_of(&document.value));
@@ -318,8 +318,8 @@ fn read(path: &Path) -> Result<Text, Error> {
         let why = format!("larger than {} MiB; split the file", MAX_BYTES >> 20);
         return Err(Error::input("cannot read", name, why));
     }
-    let text =
-        yaml::decode(&bytes).map_err(|error| Error::input("cannot read", name.clone(), error))?;
+    let text = yaml::decode_text(&bytes)
+        .map_err(|error| Error::input("cannot read", name.clone(), error))?;
     Ok(Text { text: text.into_owned(), name })
 }
 

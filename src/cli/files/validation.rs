@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use kube_sim::{Definitions, Server, Settings};
+use kube_sim::{Definitions, Server, ServerSettings};
 use serde_json::Value;
 
 use crate::cli::console::error::{Error, fault};
@@ -16,7 +16,7 @@ use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{crds, steering};
 use wavegate_cluster::act::commands::manifests;
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 
 /// Who stores a policy in memory.
 const MANAGER: &str = "wavegate";
@@ -102,7 +102,7 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
         Ok(definitions) => definitions,
         Err(why) => return vec![invalid("", why)],
     };
-    let server = Server::with(Settings { definitions, ..Settings::default() });
+    let server = Server::with(ServerSettings { definitions, ..ServerSettings::default() });
     let error = match manifests::create_manifest(&server.client(), MANAGER, &policy).await {
         Ok(()) => return Vec::new(),
         Err(kube::Error::SerdeError(why)) => return vec![invalid("", why.to_string())],
@@ -115,14 +115,14 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
     let causes = causes.into_iter().flatten();
     let causes: Vec<FieldProblem> =
         causes.map(|cause| invalid(&cause.field, cause.message.clone())).collect();
-    if causes.is_empty() { vec![invalid("", reason(&error))] } else { causes }
+    if causes.is_empty() { vec![invalid("", error_reason(&error))] } else { causes }
 }
 
 /// The definition of policies, read once.
 fn definition() -> Result<Definitions, String> {
     static READ: OnceLock<Result<Definitions, String>> = OnceLock::new();
     let is_policies = |definition: &&Value| definition.text("/spec/names/kind") == steering::POLICY;
-    let read = || Definitions::read(crds::json().iter().filter(is_policies));
+    let read = || Definitions::read(crds::raw_definitions().iter().filter(is_policies));
     READ.get_or_init(|| read().map_err(|refused| refused.to_string())).clone()
 }
 

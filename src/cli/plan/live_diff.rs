@@ -23,7 +23,7 @@ use wavegate_rollout::application_set::plan::windows;
 use wavegate_rollout::application_set::reconcile::{self, SpecWrites};
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
-use wavegate_rollout::application_set::{Gate, Owner, WritePlan};
+use wavegate_rollout::application_set::{ApplicationOwner, WriteGate, WritePlan};
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::Member;
@@ -225,7 +225,7 @@ type Changes = BTreeMap<String, (Change, String, Vec<String>)>;
 
 fn changes(
     plan: WritePlan,
-    gate: Gate,
+    gate: WriteGate,
     names: Vec<String>,
     refused: &BTreeMap<String, String>,
 ) -> Changes {
@@ -234,7 +234,7 @@ fn changes(
     let mut mark = |name: &str, change: Change, message: &str| {
         changes.insert(name.to_owned(), (change, message.to_owned(), Vec::new()));
     };
-    if let Gate::Shut(until) = gate {
+    if let WriteGate::Shut(until) = gate {
         let why = format!("held until {until}");
         let creates = plan.creates.iter().map(|create| create.name.as_str());
         let patches = plan.patches.iter().map(|patch| patch.name.as_str());
@@ -253,7 +253,7 @@ fn changes(
         held.applications.iter().for_each(|name| mark(name, Change::Wait, &until));
     }
     for patch in &plan.patches {
-        let fields = patch::fields(&patch.body());
+        let fields = patch::patched_fields(&patch.body());
         let message = format!("changes {}", some_of_fields(&fields));
         changes.insert(patch.name.clone(), (Change::Update, message, fields));
     }
@@ -271,7 +271,7 @@ fn owners(
     generated: &Generated,
     others: &[Other],
 ) -> BTreeSet<String> {
-    for (name, taker) in ownership_transfer::given(observed, generated, others) {
+    for (name, taker) in ownership_transfer::given_applications(observed, generated, others) {
         let message = format!(
             "ApplicationSet {taker} generates it and becomes its owner; its resources are not touched"
         );
@@ -280,7 +280,8 @@ fn owners(
     let mut taken = BTreeSet::new();
     for existing in observed {
         let change = changes.get_mut(&*existing.name);
-        if let (Owner::Other(owner), Some((Change::Update, message, _))) = (&existing.owner, change)
+        if let (ApplicationOwner::Other(owner), Some((Change::Update, message, _))) =
+            (&existing.owner, change)
         {
             *message = format!("takes it over from {owner}: {message}");
             taken.insert(existing.name.to_string());
@@ -311,7 +312,7 @@ fn describe(
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
 ) -> Vec<LiveChange> {
-    let report = report_input::read(set, existing);
+    let report = report_input::read_report(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
             let text = |pointer: &str| {

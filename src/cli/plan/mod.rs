@@ -26,13 +26,13 @@ use crate::cli::plan::other_sets::OtherSets;
 use wavegate_api::Raw;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::generate::generated::labels;
+use wavegate_rollout::application_set::generate::generated::generated_labels;
 use wavegate_rollout::application_set::generate::ignore::Ignore;
 use wavegate_rollout::application_set::generate::policy::Policy;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::desired::{Generation, name_of};
-use wavegate_rollout::rollout::preview::{Preview, PreviewStep, preview};
-use wavegate_rollout::rollout::steps::{self, Strategy};
+use wavegate_rollout::rollout::preview::{Preview, PreviewStep, preview_steps};
+use wavegate_rollout::rollout::steps::{self, StepStrategy};
 
 /// The code of a set whose Applications are not known.
 const NOT_GENERATED: &str = "NotGenerated";
@@ -295,7 +295,8 @@ fn report(
     live: Option<Vec<LiveChange>>,
 ) -> PlanReport {
     let (strategy, read) = generate::strategy_of(&set.value);
-    let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels(generation));
+    let Preview { steps, unmatched, problems } =
+        preview_steps(&strategy, read, &generated_labels(generation));
     let problems = problems.into_iter().map(|problem: steps::Problem| PlanProblem {
         step: problem.step.map(|step| step + 1),
         ..PlanProblem::of(problem.kind.code(), problem.message)
@@ -332,7 +333,7 @@ fn step((index, step): (usize, PreviewStep)) -> PlannedStep {
 fn blockers(
     set: &Value,
     generation: &Generation,
-    strategy: &Strategy,
+    strategy: &StepStrategy,
     invalid: &BTreeMap<String, String>,
 ) -> Vec<PlanProblem> {
     let problem = PlanProblem::of;
@@ -343,7 +344,7 @@ fn blockers(
     problems.extend(
         Ignore::read(
             set,
-            &wavegate_controller::evaluator::jq(wavegate_controller::evaluator::JQ_TIME),
+            &wavegate_controller::evaluator::limited_jq(wavegate_controller::evaluator::JQ_TIME),
         )
         .1
         .into_iter()
@@ -379,7 +380,7 @@ fn table(report: &PlanReport) -> String {
         true => format!("{strategy}, {total}"),
         false => "it cannot be generated".to_owned(),
     };
-    let mut text = format!("ApplicationSet {}: {what}\n", output::printable(&report.set));
+    let mut text = format!("ApplicationSet {}: {what}\n", output::printable_text(&report.set));
     if report.rolling && is_generated {
         text.push('\n');
         text.push_str(&output::table(

@@ -17,10 +17,12 @@ use wavegate_api::Raw;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::steering::{POLICY, policy_spec};
 use wavegate_engine::names::some_of;
-use wavegate_rollout::application_set::generate::generated::{digest, labels, labels_of};
+use wavegate_rollout::application_set::generate::generated::{
+    generated_labels, labels_of, spec_digest,
+};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
-use wavegate_rollout::rollout::steps::memberships;
+use wavegate_rollout::rollout::steps::step_memberships;
 
 /// The most names of Applications in a line.
 const NAMES: usize = 5;
@@ -94,9 +96,9 @@ pub(in crate::cli) fn rules(
     generation: &Generation,
 ) -> Rules {
     let (strategy, _) = strategy_of(set);
-    let labels = labels(generation);
+    let labels = generated_labels(generation);
     let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
-    let steps = memberships(strategy.steps(), of);
+    let steps = step_memberships(strategy.steps(), of);
     let selectable = |(name, labels): (&String, &_)| Selectable {
         name: name.clone(),
         labels: Clone::clone(labels),
@@ -111,9 +113,8 @@ pub(in crate::cli) fn rules(
 /// Whether a policy is for a set of its namespace; also one whose selector cannot be read.
 pub(in crate::cli) fn selects(policy: &Value, set: &Value) -> bool {
     match read(policy).spec {
-        Ok(spec) => {
-            rules::selects(&spec.application_sets, set.name(), &labels_of(set)).unwrap_or(true)
-        }
+        Ok(spec) => rules::policy_selects(&spec.application_sets, set.name(), &labels_of(set))
+            .unwrap_or(true),
         Err(_) => true,
     }
 }
@@ -143,9 +144,9 @@ impl PlanPolicies {
         live: &[LiveChange],
     ) -> Self {
         let (strategy, _) = strategy_of(set);
-        let labels = labels(generation);
+        let labels = generated_labels(generation);
         let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
-        let steps = memberships(strategy.steps(), of);
+        let steps = step_memberships(strategy.steps(), of);
         let gates: Vec<PlannedGate> = rules
             .gates
             .iter()
@@ -156,7 +157,7 @@ impl PlanPolicies {
                 approvals: rule.approvals,
                 soak: match &rule.soak {
                     Ok(soak) if soak.is_zero() => String::new(),
-                    Ok(soak) => gotime::duration::print(*soak),
+                    Ok(soak) => gotime::duration::print_duration(*soak),
                     Err(text) => text.clone(),
                 },
                 applications: labels
@@ -169,7 +170,7 @@ impl PlanPolicies {
         let targets = generation.called().map(|(name, application)| {
             let known = existing.get(name).map(|live| compared_revisions(live));
             let step = steps.get(name).and_then(|membership| membership.step());
-            (name, digest(application.spec()), known.unwrap_or_default(), step)
+            (name, spec_digest(application.spec()), known.unwrap_or_default(), step)
         });
         let mut hash = Sha256::new();
         for (name, spec, revisions, step) in targets {

@@ -13,8 +13,8 @@ use crate::cli::runs::label_of;
 use wavegate_api::steering::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
 use wavegate_cluster::watch::failure::has_code;
-use wavegate_cluster::watch::follow::words;
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_cluster::watch::follow::watch_error;
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 
 /// Buffered events between the watches and their reader.
 const EVENTS: usize = 1024;
@@ -55,12 +55,12 @@ impl Watched {
 /// An event of the watches, in the order of each kind.
 #[derive(Clone, Debug)]
 pub(in crate::cli) enum WatchEvent {
-    Set(Object),
-    SetGone(Object),
-    Application(Object),
-    ApplicationGone(Object),
-    Run(Object),
-    RunGone(Object),
+    Set(StoredObject),
+    SetGone(StoredObject),
+    Application(StoredObject),
+    ApplicationGone(StoredObject),
+    Run(StoredObject),
+    RunGone(StoredObject),
     /// All objects of the kind were reported, and changes follow: at the start, and after
     /// a lost connection. Runs that cannot be read count as none.
     Listed(Watched),
@@ -92,7 +92,7 @@ pub(in crate::cli) fn watch(
     let (sender, receiver) = mpsc::channel(EVENTS);
     let runs = scope.runs.then_some(Watched::Runs);
     for watched in Watched::ALL.into_iter().chain(runs) {
-        let api = api(client, scope.namespace.as_deref(), &resource(watched.kind()));
+        let api = kind_api(client, scope.namespace.as_deref(), &kind_resource(watched.kind()));
         let mut config = watcher::Config::default();
         if let (Watched::Sets, Some(name)) = (watched, &scope.set) {
             config = config.fields(&format!("metadata.name={name}"));
@@ -121,7 +121,7 @@ struct Unread;
 /// again: a watch that continues reports nothing until something changes, so that it would
 /// not be known whether it works again.
 async fn follow(
-    api: Api<Object>,
+    api: Api<StoredObject>,
     config: watcher::Config,
     watched: Watched,
     ends_on_refusal: bool,
@@ -132,7 +132,7 @@ async fn follow(
         (Watched::Runs, WatchEvent::Lost(..)) => Ok(()),
         (_, event) => sender.send(event).await.map_err(|_| Unread),
     };
-    let mut known: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+    let mut known: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
     let mut pause = PAUSES.0;
     let mut is_established = false;
     loop {
@@ -186,12 +186,12 @@ async fn follow(
                 Err(error) if ends_on_refusal && !is_established && is_refusal(&error) => {
                     let is_needed = watched != Watched::Runs;
                     return match is_needed {
-                        true => send(WatchEvent::Refused(watched, words(&error))).await,
+                        true => send(WatchEvent::Refused(watched, watch_error(&error))).await,
                         false => send(WatchEvent::Listed(watched)).await,
                     };
                 }
                 Err(error) => {
-                    send(WatchEvent::Lost(watched, words(&error))).await?;
+                    send(WatchEvent::Lost(watched, watch_error(&error))).await?;
                     break;
                 }
             }
@@ -224,7 +224,7 @@ fn is_refusal(error: &watcher::Error) -> bool {
 }
 
 impl Watched {
-    fn changed(self, object: Object) -> WatchEvent {
+    fn changed(self, object: StoredObject) -> WatchEvent {
         match self {
             Self::Sets => WatchEvent::Set(object),
             Self::Applications => WatchEvent::Application(object),
@@ -232,7 +232,7 @@ impl Watched {
         }
     }
 
-    fn gone(self, object: Object) -> WatchEvent {
+    fn gone(self, object: StoredObject) -> WatchEvent {
         match self {
             Self::Sets => WatchEvent::SetGone(object),
             Self::Applications => WatchEvent::ApplicationGone(object),

@@ -12,11 +12,11 @@ use super::set::WatchedSet;
 use super::steps;
 use super::transition::Transition;
 use wavegate_api::ObjectKey;
-use wavegate_cluster::watch::control_plane::owner;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::control_plane::set_owner;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::inputs::Inputs;
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 use wavegate_rollout::steering::Run;
 
 /// Where the steps of Applications come from.
@@ -54,14 +54,14 @@ impl Fleet {
     }
 
     /// A set was created or changed.
-    pub fn set(&mut self, object: &Object, now: Timestamp, at: Duration) -> Vec<Transition> {
+    pub fn set(&mut self, object: &StoredObject, now: Timestamp, at: Duration) -> Vec<Transition> {
         if !self.includes(object.name()) {
             return Vec::new();
         }
         let set = self.sets.entry(object.key()).or_default();
         let raw = object.parse();
         set.is_in_cluster = matches!(self.source, FleetSource::Cluster(_));
-        let mut read = report_input::set(&raw);
+        let mut read = report_input::read_set(&raw);
         // The status changes much more often than the spec.
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64);
         let version = (object.uid().to_owned(), generation);
@@ -86,11 +86,11 @@ impl Fleet {
     }
 
     /// An Application was created or changed; Applications without a set are ignored.
-    pub fn application(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
-        let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
+    pub fn application(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
+        let Some(owner) = set_owner(object).filter(|owner| self.includes(&owner.name)) else {
             return Vec::new();
         };
-        let (name, live) = (object.name(), report_input::application(&object.parse()));
+        let (name, live) = (object.name(), report_input::read_application(&object.parse()));
         // Only the demo counts them: a cluster may be watched for days.
         if !live.doing.started_at.is_empty() && matches!(self.source, FleetSource::Generated(_)) {
             let key = (name.to_owned(), live.doing.started_at.clone());
@@ -106,15 +106,15 @@ impl Fleet {
     }
 
     /// An Application was deleted.
-    pub fn application_gone(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
-        let key = owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
+    pub fn application_gone(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
+        let key = set_owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
         let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) else { return Vec::new() };
         Vec::from_iter(set.lose(object.name(), at))
     }
 
     /// A run was created or changed; one without a set is ignored.
-    pub fn run(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
-        let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
+    pub fn run(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
+        let Some(owner) = set_owner(object).filter(|owner| self.includes(&owner.name)) else {
             return Vec::new();
         };
         let is_known = !self.are_runs_listed && matches!(self.source, FleetSource::Cluster(_));
@@ -123,8 +123,8 @@ impl Fleet {
     }
 
     /// A run was deleted.
-    pub fn run_gone(&mut self, object: &Object) {
-        let key = owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
+    pub fn run_gone(&mut self, object: &StoredObject) {
+        let key = set_owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
         if let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) {
             set.lose_run(object.name());
         }
@@ -146,7 +146,7 @@ impl Fleet {
     }
 
     /// Outcomes of all these sets.
-    pub fn outcomes(&self) -> Vec<(ObjectKey, Outcome)> {
+    pub fn outcomes(&self) -> Vec<(ObjectKey, RolloutOutcome)> {
         self.known().map(|set| (set.key(), set.outcome())).collect()
     }
 

@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::cli::files::fields::generators_of;
-use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
+use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation_of};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::commands::refresh;
-use wavegate_cluster::watch::failure::{is_transient, reason};
-use wavegate_cluster::watch::object::{api, resource};
+use wavegate_cluster::watch::failure::{error_reason, is_transient};
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_rollout::application_set::is_owned;
 
 /// The most Applications that are compared again: of more, at least one of each source.
@@ -117,7 +117,7 @@ async fn compare(
         // cluster has not noticed yet: what it knows is not of now.
         let since = *failing.get_or_insert_with(Instant::now);
         if !is_transient(&error) || since.elapsed() >= NO_ANSWER {
-            return ComparisonAnswer::Unknown(reason(&error));
+            return ComparisonAnswer::Unknown(error_reason(&error));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -146,7 +146,7 @@ async fn attempt(
     let mut is_any = false;
     let mut owners = Vec::new();
     for key in sets {
-        let found = api(client, Some(&key.namespace), &resource("ApplicationSet"));
+        let found = kind_api(client, Some(&key.namespace), &kind_resource("ApplicationSet"));
         let Some(set) = found.get_opt(&key.name).await? else {
             continue;
         };
@@ -185,7 +185,7 @@ async fn of_sets(
     let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.namespace()).collect();
     let mut found: Vec<((ObjectKey, bool), String)> = Vec::new();
     for namespace in namespaces {
-        let api = api(client, Some(namespace), &resource("Application"));
+        let api = kind_api(client, Some(namespace), &kind_resource("Application"));
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = api.list(&params).await?;
@@ -196,7 +196,7 @@ async fn of_sets(
                     known.get(&key).is_some_and(|at| at == live.text("/status/reconciledAt"));
                 let is_going = live.is_deleting();
                 if is_old && !is_going && sets.iter().any(|set| is_owned(&live, set)) {
-                    let is_hard = annotations::refresh(&live) == Some(Refresh::Hard);
+                    let is_hard = annotations::requested_refresh(&live) == Some(Refresh::Hard);
                     found.push(((key, is_hard), sources_of(&live)));
                 }
             }
@@ -257,9 +257,9 @@ async fn answered(
     while !open.is_empty() {
         tokio::time::sleep(PAUSE).await;
         let look = open.drain(..).map(|key| async move {
-            let api = api(client, Some(&key.namespace), &resource(kind));
+            let api = kind_api(client, Some(&key.namespace), &kind_resource(kind));
             let is_open = match api.get_opt(&key.name).await {
-                Ok(Some(object)) => Ok(annotation(&object.parse(), requested).is_some()),
+                Ok(Some(object)) => Ok(annotation_of(&object.parse(), requested).is_some()),
                 Ok(None) => Ok(false),
                 Err(error) => Err(unread(kind, &key, &error)),
             };
@@ -292,7 +292,7 @@ async fn answered(
 
 /// Why an object is not read.
 fn unread(kind: &str, key: &ObjectKey, error: &kube::Error) -> String {
-    let why = reason(error);
+    let why = error_reason(error);
     match error {
         kube::Error::Api(_) => format!("cannot read {kind} {key}: {why}"),
         _ => format!("the API server does not answer: {why}"),
@@ -302,7 +302,7 @@ fn unread(kind: &str, key: &ObjectKey, error: &kube::Error) -> String {
 #[cfg(test)]
 mod tests {
     use kube::api::{Patch, PatchParams};
-    use kube_sim::{Effect, Fault, RequestRecord, Server, Settings};
+    use kube_sim::{Effect, InjectedFault, RequestRecord, Server, ServerSettings};
     use serde_json::json;
 
     use super::*;
@@ -323,13 +323,13 @@ mod tests {
     /// known before the push.
     #[tokio::test]
     async fn a_request_that_fails_for_a_moment_is_sent_again() {
-        let server = Server::with(Settings::default());
+        let server = Server::with(ServerSettings::default());
         let is_read = |request: &RequestRecord| request.resource == "applicationsets";
-        server.inject(Fault::new(Effect::Status(503), is_read).times(2));
+        server.inject(InjectedFault::new(Effect::Status(503), is_read).times(2));
         let sets = [ObjectKey::new("argocd", "set")];
         let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
         assert_eq!(answer, ComparisonAnswer::Compared(false));
-        server.inject(Fault::new(Effect::Status(403), is_read));
+        server.inject(InjectedFault::new(Effect::Status(403), is_read));
         let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
         assert!(matches!(answer, ComparisonAnswer::Unknown(_)), "{answer:?}");
     }
@@ -353,7 +353,7 @@ mod tests {
         for object in [&namespace, &set] {
             manifests::apply_manifest(&client, "test", object).await.unwrap();
         }
-        let of_kind = |kind| api(&client, Some("argocd"), &resource(kind));
+        let of_kind = |kind| kind_api(&client, Some("argocd"), &kind_resource(kind));
         let uid = of_kind("ApplicationSet").get("fleet").await.unwrap().parse().uid().to_owned();
         let sets = [ObjectKey::new("argocd", "fleet")];
         let mut known = BTreeMap::new();
@@ -374,8 +374,8 @@ mod tests {
             for (name, want) in [("hard", Refresh::Hard), ("none", Refresh::Normal)] {
                 loop {
                     let live = of_kind("Application").get(name).await.unwrap().parse();
-                    if annotation(&live, annotations::REFRESH_TIMESTAMP).is_some() {
-                        assert_eq!(annotations::refresh(&live), Some(want), "{name}");
+                    if annotation_of(&live, annotations::REFRESH_TIMESTAMP).is_some() {
+                        assert_eq!(annotations::requested_refresh(&live), Some(want), "{name}");
                         break;
                     }
                     tokio::task::yield_now().await;

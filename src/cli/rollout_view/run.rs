@@ -16,7 +16,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
 use wavegate_rollout::rollout::report::{Report, Set};
-use wavegate_rollout::steering::{Run, applications, paused_by_policies};
+use wavegate_rollout::steering::{Run, applications_text, paused_by_policies};
 
 /// The latest run of a set, for the output.
 #[derive(Clone, Debug, Serialize)]
@@ -216,7 +216,7 @@ pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String
             let waiting: Vec<&RunGate> =
                 waiting.filter(|gate| gate.waiting_since.is_some()).collect();
             let gate = |gate: &&RunGate| {
-                let held = applications(gate.applications);
+                let held = applications_text(gate.applications);
                 let what = format!("to let go {held} behind gate {}", gate.name);
                 (what, format!("{} --gate {}", of("approve"), word(&gate.name)))
             };
@@ -291,7 +291,7 @@ pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> S
     format!(
         "gate {} ({}) {}",
         gate.name,
-        applications(gate.applications),
+        applications_text(gate.applications),
         if parts.is_empty() { "is shut".to_owned() } else { parts.join("; ") }
     )
 }
@@ -311,5 +311,5 @@ pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
 
 /// A number of seconds as `kubectl get` prints ages.
 pub(in crate::cli) fn human(seconds: i64) -> String {
-    gotime::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    gotime::age::human_duration(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }

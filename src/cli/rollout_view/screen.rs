@@ -11,7 +11,9 @@ use super::text::{Style, StyledLine, cell, count, ellipsis, width as columns};
 use wavegate_api::{HealthStatus, ObjectKey, SyncStatusCode};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{Application, Count, Member, Outcome, Report, StepStatus};
+use wavegate_rollout::rollout::report::{
+    ApplicationReport, Count, Member, Report, RolloutOutcome, StepStatus,
+};
 
 /// What is shown at one time.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,7 @@ pub(in crate::cli) struct Frame<'a> {
 pub(in crate::cli) struct Screen<'a> {
     pub frame: Frame<'a>,
     /// Outcome of each set.
-    pub outcomes: &'a [(ObjectKey, Outcome)],
+    pub outcomes: &'a [(ObjectKey, RolloutOutcome)],
 }
 
 /// Longest name that widens the column of names.
@@ -106,7 +108,8 @@ impl Screen<'_> {
     /// Each set in one line, or in several ones where all fit.
     fn rows(&self, width: usize, lines_left: usize) -> Vec<StyledLine> {
         let rows = |most: usize| -> Vec<StyledLine> {
-            let of = |(key, outcome): &(ObjectKey, Outcome)| self.row(key, outcome, width, most);
+            let of =
+                |(key, outcome): &(ObjectKey, RolloutOutcome)| self.row(key, outcome, width, most);
             self.outcomes.iter().flat_map(of).collect()
         };
         let fitting = (2..=WRAPPED).rev().map(rows).find(|rows| rows.len() <= lines_left);
@@ -117,14 +120,14 @@ impl Screen<'_> {
     fn row(
         &self,
         key: &ObjectKey,
-        outcome: &Outcome,
+        outcome: &RolloutOutcome,
         width: usize,
         most: usize,
     ) -> Vec<StyledLine> {
         let Some(set) = self.frame.fleet.sets.get(key) else { return Vec::new() };
         let (glyph, style) = match outcome {
-            Outcome::Complete => ("✔", Style::Green),
-            Outcome::Running => ("●", Style::Yellow),
+            RolloutOutcome::Complete => ("✔", Style::Green),
+            RolloutOutcome::Running => ("●", Style::Yellow),
             _ => ("✘", Style::Red),
         };
         let (title, sentence) = self.state(set, key, outcome);
@@ -137,13 +140,18 @@ impl Screen<'_> {
     }
 
     /// The state of a set in one line of text.
-    pub fn state_of(&self, key: &ObjectKey, outcome: &Outcome) -> String {
+    pub fn state_of(&self, key: &ObjectKey, outcome: &RolloutOutcome) -> String {
         let Some(set) = self.frame.fleet.sets.get(key) else { return key.to_string() };
         let (title, sentence) = self.state(set, key, outcome);
         format!("{title}. {sentence}")
     }
 
-    fn state(&self, set: &WatchedSet, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
+    fn state(
+        &self,
+        set: &WatchedSet,
+        key: &ObjectKey,
+        outcome: &RolloutOutcome,
+    ) -> (String, String) {
         // As the status counts: without those that no step selects.
         let Count { total, done, .. } = set.report.total();
         let step = match set.report.open_step {
@@ -421,7 +429,7 @@ fn member_line(
         None if is_done => String::new(),
         // A failure has no age.
         None => match stuck {
-            Some(Application { doing, .. }) => doing.detail.clone(),
+            Some(ApplicationReport { doing, .. }) => doing.detail.clone(),
             None => detail(report, member, now),
         },
     };

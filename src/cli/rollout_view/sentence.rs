@@ -9,7 +9,9 @@ use super::set::WatchedSet;
 use super::state::OFF;
 use super::text::{Style, StyledLine};
 use crate::cli::console::commands::take_back;
-use wavegate_rollout::rollout::report::{Application, Member, Outcome, Report, State, Why};
+use wavegate_rollout::rollout::report::{
+    ApplicationReport, Member, Report, ReportState, RolloutOutcome, Why,
+};
 use wavegate_rollout::rollout::wait::{OPERATION_START, WaitKind};
 
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
@@ -43,7 +45,7 @@ fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> St
     let Some(since) = since else { return String::new() };
     let between = |from: Timestamp, to: Timestamp| {
         let seconds = to.as_second().saturating_sub(from.as_second());
-        gotime::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+        gotime::age::human_duration(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     };
     let limit = match until {
         Some(until) => format!(" of {}", between(since, until)),
@@ -55,28 +57,30 @@ fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> St
 /// What a set is waiting for, or its outcome, in one sentence.
 pub(super) fn sentence(
     set: &WatchedSet,
-    outcome: &Outcome,
+    outcome: &RolloutOutcome,
     name: Option<&str>,
     now: Timestamp,
 ) -> StyledLine {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let (style, text) = match outcome {
-        Outcome::Complete if set.report.is_rolling() => {
+        RolloutOutcome::Complete if set.report.is_rolling() => {
             let outside = set.left_outside().map(|left| format!(" {left}")).unwrap_or_default();
             match set.run().and_then(|run| run::ended(run, &set.key())) {
                 Some(ended) => (Style::Yellow, format!("{ended}.{outside}")),
                 None => (Style::Green, format!("All steps are complete.{outside}")),
             }
         }
-        Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
-        Outcome::Running => match steered(set, now) {
+        RolloutOutcome::Complete => {
+            (Style::Green, "All Applications are Synced and Healthy.".to_owned())
+        }
+        RolloutOutcome::Running => match steered(set, now) {
             Some(text) => (Style::Yellow, text),
             None => (Style::Plain, waiting(set, now)),
         },
-        Outcome::Blocked { .. }
-        | Outcome::Manual { .. }
-        | Outcome::Invalid { .. }
-        | Outcome::RunEnded => (Style::Red, describe(set, outcome)),
+        RolloutOutcome::Blocked { .. }
+        | RolloutOutcome::Manual { .. }
+        | RolloutOutcome::Invalid { .. }
+        | RolloutOutcome::RunEnded => (Style::Red, describe(set, outcome)),
     };
     StyledLine::of(Style::Plain, prefix).and(style, text)
 }
@@ -97,7 +101,7 @@ pub(in crate::cli) fn waiting(set: &WatchedSet, now: Timestamp) -> String {
                 watches its namespace"
             .to_owned();
     }
-    if report.state() == State::Deleting {
+    if report.state() == ReportState::Deleting {
         return "The set is being deleted".to_owned();
     }
     let Some(wait) = report.foremost() else { return "Waiting for the controllers".to_owned() };
@@ -107,7 +111,7 @@ pub(in crate::cli) fn waiting(set: &WatchedSet, now: Timestamp) -> String {
         let what = if live.is_stuck() { "failed" } else { "cannot continue by itself" };
         return format!("{name} {what}: {}", why(report, name, &held));
     }
-    let says = |live: &&Application| {
+    let says = |live: &&ApplicationReport| {
         !live.doing.detail.is_empty() && (live.is_operating() || !live.is_partial())
     };
     let doing = member.live.as_ref().filter(says).map(|live| &live.doing);
@@ -153,13 +157,13 @@ pub(in crate::cli) fn why(report: &Report, name: &str, why: &Why) -> String {
 }
 
 /// Outcome of an incomplete rollout, in one line.
-pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &Outcome) -> String {
+pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &RolloutOutcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),
     };
     match outcome {
-        Outcome::Blocked { step, application, why: cause, behind } => {
+        RolloutOutcome::Blocked { step, application, why: cause, behind } => {
             let of_run = set.run().and_then(|run| match run.phase().has_ended() {
                 true => run::ended(run, &set.key()),
                 false => run::held(run, &set.key()),
@@ -176,7 +180,7 @@ pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &Outcome) -> String {
             let why = why(&set.report, application, cause);
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
-        Outcome::Manual { step, applications } => {
+        RolloutOutcome::Manual { step, applications } => {
             let who = wavegate_engine::names::some_of(applications.iter().map(String::as_str), 3);
             match step {
                 Some(step) => {
@@ -185,14 +189,14 @@ pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &Outcome) -> String {
                 None => format!("Waits for a manual sync of {who} (not automated)"),
             }
         }
-        Outcome::Invalid { message, is_off: true } => {
+        RolloutOutcome::Invalid { message, is_off: true } => {
             let message = if message.is_empty() { OFF } else { message };
             format!("Not rolled out in steps: {message}")
         }
-        Outcome::Invalid { message, .. } => format!("Stopped by an error: {message}"),
-        Outcome::RunEnded => {
+        RolloutOutcome::Invalid { message, .. } => format!("Stopped by an error: {message}"),
+        RolloutOutcome::RunEnded => {
             set.run().and_then(|run| run::ended(run, &set.key())).unwrap_or_default()
         }
-        Outcome::Running | Outcome::Complete => String::new(),
+        RolloutOutcome::Running | RolloutOutcome::Complete => String::new(),
     }
 }

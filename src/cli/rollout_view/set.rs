@@ -16,7 +16,9 @@ use wavegate_api::ObjectKey;
 use wavegate_api::steering::RunPhase;
 use wavegate_rollout::rollout::budget::{Limit, MaxUpdate};
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{self, Application, Initiator, Member, Outcome, Report};
+use wavegate_rollout::rollout::report::{
+    self, ApplicationReport, Initiator, Member, Report, RolloutOutcome,
+};
 use wavegate_rollout::steering::{Run, number_of};
 
 /// One ApplicationSet.
@@ -60,14 +62,14 @@ impl WatchedSet {
     }
 
     /// What it came to.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RolloutOutcome {
         match self.report.outcome() {
             // What has failed goes back.
-            Outcome::Blocked { .. } | Outcome::Complete if self.is_rolling_back() => {
-                Outcome::Running
+            RolloutOutcome::Blocked { .. } | RolloutOutcome::Complete if self.is_rolling_back() => {
+                RolloutOutcome::Running
             }
             // As `wait` has it: also of a run that had started nothing.
-            Outcome::Complete if self.was_ended() => Outcome::RunEnded,
+            RolloutOutcome::Complete if self.was_ended() => RolloutOutcome::RunEnded,
             outcome => outcome,
         }
     }
@@ -237,7 +239,7 @@ impl WatchedSet {
     pub(super) fn observe(
         &mut self,
         name: &str,
-        live: Application,
+        live: ApplicationReport,
         at: Duration,
     ) -> Vec<Transition> {
         let before = self.report.members.get(name);

@@ -1,7 +1,7 @@
 //! The state of a set in one line. Pure.
 
 use wavegate_engine::names::some_of;
-use wavegate_rollout::rollout::report::{Report, State};
+use wavegate_rollout::rollout::report::{Report, ReportState};
 
 /// That Applications outside of the steps need a manual sync; `None` without any.
 pub(in crate::cli) fn left_outside(report: &Report) -> Option<String> {
@@ -22,23 +22,23 @@ pub(in crate::cli) fn message(report: &Report) -> String {
     let reported = status.rollout.as_ref().map(|rollout| rollout.message.clone());
     let reported = reported.filter(|message| !message.is_empty());
     match report.state() {
-        State::Deleting => deletion_message(report),
-        State::Unseen => {
+        ReportState::Deleting => deletion_message(report),
+        ReportState::Unseen => {
             "no controller has reconciled it yet; check that a controller is running and watches its namespace"
                 .to_owned()
         }
         // What the others wait for, as the rollout itself says.
-        State::Failed if report.goes_on() => reported.unwrap_or_else(error),
-        State::Failed => error(),
-        State::SwitchedOff => status.invalid_config.clone().unwrap_or_else(|| OFF.to_owned()),
-        State::AllAtOnce => {
+        ReportState::Failed if report.goes_on() => reported.unwrap_or_else(error),
+        ReportState::Failed => error(),
+        ReportState::SwitchedOff => status.invalid_config.clone().unwrap_or_else(|| OFF.to_owned()),
+        ReportState::AllAtOnce => {
             format!("{complete} of {total} applications are Synced and Healthy; there are no steps")
         }
-        State::Complete => match left_outside(report) {
+        ReportState::Complete => match left_outside(report) {
             Some(left) => format!("all {steps} steps are complete; {left}"),
             None => format!("all {steps} steps are complete"),
         },
-        State::Rolling => reported.unwrap_or_else(|| {
+        ReportState::Rolling => reported.unwrap_or_else(|| {
             let step = report.open_step.map_or(0, |step| step.saturating_add(1));
             format!("step {step} of {steps}: {complete} of {total} applications are done")
         }),

@@ -22,8 +22,11 @@ pub(in crate::cli) fn generated(
     set: &Value,
     inputs: &Inputs,
     now: Timestamp,
-) -> Result<BTreeMap<String, Option<usize>>, desired::Error> {
-    Ok(report_input::steps(set, &desired::generate(set, inputs, &mut template_environment(now))?))
+) -> Result<BTreeMap<String, Option<usize>>, desired::GenerateError> {
+    Ok(report_input::generated_steps(
+        set,
+        &desired::generate(set, inputs, &mut template_environment(now))?,
+    ))
 }
 
 /// The same of a set of a cluster, as far as it is known: when lists are its only generators.

@@ -13,7 +13,7 @@ use super::screen::{Frame, Screen};
 use super::transition::Transition;
 use crate::cli::demo::summary::{self, SummaryFacts};
 use wavegate_api::ObjectKey;
-use wavegate_rollout::rollout::report::{Outcome, Why};
+use wavegate_rollout::rollout::report::{RolloutOutcome, Why};
 use wavegate_rollout::rollout::wait::WaitKind;
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
@@ -167,7 +167,7 @@ impl Watch {
         self
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> RolloutOutcome {
         self.shop().outcome()
     }
 
@@ -331,7 +331,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
         halfway().observe(&works("prod-eu")).observe(&last).observe(&set(status)).outcome()
     };
     let failed = set_status(2, ["Healthy", "Healthy", "Progressing"], &[]);
-    let blocked = |message: &str, behind| Outcome::Blocked {
+    let blocked = |message: &str, behind| RolloutOutcome::Blocked {
         step: Some(1),
         application: "prod-us".to_owned(),
         why: Why { kind: WaitKind::FailedOperation, message: message.to_owned() },
@@ -349,7 +349,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
     let shown = held.screen(100, None);
     assert!(shown.contains(&format!("Stopped in step 2: prod-us: {unknown}")), "{shown}");
     let cases = [
-        ("one is in progress", halfway().outcome(), Outcome::Running),
+        ("one is in progress", halfway().outcome(), RolloutOutcome::Running),
         (
             "only a sync of the whole Application says how it is",
             held.outcome(),
@@ -358,17 +358,17 @@ fn a_rollout_ends_when_no_change_is_possible() {
         (
             "all are done",
             done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),
-            Outcome::Complete,
+            RolloutOutcome::Complete,
         ),
         (
             "the set says so and an Application does not",
             done(deploying("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),
-            Outcome::Running,
+            RolloutOutcome::Running,
         ),
         (
             "all are healthy and the set is not updated yet",
             done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Progressing"], &[])),
-            Outcome::Running,
+            RolloutOutcome::Running,
         ),
         ("one failed", done(broken("prod-us"), failed.clone()), stopped(0)),
         (
@@ -387,7 +387,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
                 .observe(&broken("prod-us"))
                 .observe(&set(set_status(2, ["Healthy", "Waiting", "Healthy"], &[])))
                 .outcome(),
-            Outcome::Running,
+            RolloutOutcome::Running,
         ),
     ];
     for (name, found, want) in cases {
@@ -405,7 +405,7 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
         .observe(&untouched("prod-us"))
         .observe(&raw);
     let applications = vec!["prod-eu".to_owned(), "prod-us".to_owned()];
-    assert_eq!(watch.outcome(), Outcome::Manual { step: Some(1), applications });
+    assert_eq!(watch.outcome(), RolloutOutcome::Manual { step: Some(1), applications });
     let summary = watch.summary();
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
@@ -448,10 +448,10 @@ fn an_invalid_set_has_a_reason() {
         "message": "application dev-eu: there is no project shop",
     }]);
     let message = "application dev-eu: there is no project shop".to_owned();
-    let want = Outcome::Invalid { message, is_off: false };
+    let want = RolloutOutcome::Invalid { message, is_off: false };
     assert_eq!(Watch::default().observe(&raw).outcome(), want);
     raw["status"]["conditions"][0]["reason"] = "UpdateApplicationError".into();
-    assert_eq!(Watch::default().observe(&raw).outcome(), Outcome::Running, "it is retried");
+    assert_eq!(Watch::default().observe(&raw).outcome(), RolloutOutcome::Running, "it is retried");
 }
 
 #[test]
@@ -460,15 +460,18 @@ fn without_a_rolling_sync_all_applications_count() {
     raw["spec"]["strategy"] = Value::Null;
     let watch =
         || Watch::default().observe(&raw).observe(&works("dev-eu")).observe(&works("prod-eu"));
-    assert_eq!(watch().outcome(), Outcome::Running, "one is not even created");
-    assert_eq!(watch().observe(&works("prod-us")).outcome(), Outcome::Complete);
-    assert_eq!(watch().observe(&deploying("prod-us")).outcome(), Outcome::Running);
+    assert_eq!(watch().outcome(), RolloutOutcome::Running, "one is not even created");
+    assert_eq!(watch().observe(&works("prod-us")).outcome(), RolloutOutcome::Complete);
+    assert_eq!(watch().observe(&deploying("prod-us")).outcome(), RolloutOutcome::Running);
     let stopped = watch().observe(&broken("prod-us")).outcome();
-    assert!(matches!(stopped, Outcome::Blocked { step: None, .. }), "{stopped:?}");
+    assert!(matches!(stopped, RolloutOutcome::Blocked { step: None, .. }), "{stopped:?}");
     let mut manual = untouched("prod-us");
     manual["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
     let applications = vec!["prod-us".to_owned()];
-    assert_eq!(watch().observe(&manual).outcome(), Outcome::Manual { step: None, applications });
+    assert_eq!(
+        watch().observe(&manual).outcome(),
+        RolloutOutcome::Manual { step: None, applications }
+    );
 }
 
 /// An Application that no step selects was not mentioned at the end.
@@ -487,7 +490,7 @@ fn applications_outside_of_the_steps_are_named_at_the_end() {
         watch = watch.observe(&works(name));
     }
     let watch = watch.observe(&untouched("lab")).observe(&raw);
-    assert_eq!(watch.outcome(), Outcome::Complete);
+    assert_eq!(watch.outcome(), RolloutOutcome::Complete);
     let want = "All steps are complete. No step selects lab: it waits for a manual sync.";
     assert!(watch.screen(100, None).contains(want), "{}", watch.screen(100, None));
     let outcomes = watch.fleet.outcomes();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::Application;
+use wavegate_rollout::rollout::report::ApplicationReport;
 
 /// A change to log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,10 @@ pub(super) fn moved(before: Option<Phase>, after: Phase) -> Option<String> {
 }
 
 /// What changed in an Application, if it is worth logging.
-pub(super) fn change(before: Option<&Application>, seen: &Application) -> Option<String> {
+pub(super) fn change(
+    before: Option<&ApplicationReport>,
+    seen: &ApplicationReport,
+) -> Option<String> {
     let before = before?;
     if seen.operation().is_running() {
         let same =
@@ -50,7 +53,7 @@ pub(super) fn change(before: Option<&Application>, seen: &Application) -> Option
 }
 
 /// Phase of a running operation and what it is waiting for.
-pub(in crate::cli) fn progress(seen: &Application) -> String {
+pub(in crate::cli) fn progress(seen: &ApplicationReport) -> String {
     let seen = &seen.doing;
     let stage = if seen.is_reason { "" } else { seen.stage.as_str() };
     let what = match &seen.awaited {

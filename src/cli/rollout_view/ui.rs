@@ -16,7 +16,7 @@ use crate::cli::console::error::Error;
 use crate::cli::console::output;
 use wavegate_api::ObjectKey;
 use wavegate_net::terminal::printable_lines;
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 
 /// Most lines of the last screen, which stays in the scrollback.
 const LAST_SCREEN: usize = 100;
@@ -180,7 +180,7 @@ fn print(lines: &[StyledLine], colour: bool) -> io::Result<()> {
 }
 
 /// The outcomes that need a person.
-fn problems(fleet: &Fleet, outcomes: &[(ObjectKey, Outcome)]) -> Vec<String> {
+fn problems(fleet: &Fleet, outcomes: &[(ObjectKey, RolloutOutcome)]) -> Vec<String> {
     let stuck = outcomes.iter().filter(|(_, outcome)| outcome.is_stuck());
     let sets = stuck.filter_map(|(key, outcome)| Some((fleet.sets.get(key)?, outcome)));
     sets.map(|(set, outcome)| format!("{}: {}", set.name(), describe(set, outcome))).collect()
@@ -238,7 +238,8 @@ impl PlainUi {
         }
         // No silent wait: what is waited for, since when.
         if texts.is_empty() && is_due {
-            let running = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Running);
+            let running =
+                outcomes.iter().filter(|(_, outcome)| *outcome == RolloutOutcome::Running);
             for (key, _) in running {
                 let Some(set) = frame.fleet.sets.get(key) else { continue };
                 let step = match set.report.open_step {

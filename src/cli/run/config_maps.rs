@@ -47,7 +47,7 @@ pub(super) async fn until_read(
                     add(&mut settings, map);
                     break;
                 }
-                Ok(Err(error)) => (failure::reason(&error), !failure::is_transient(&error)),
+                Ok(Err(error)) => (failure::error_reason(&error), !failure::is_transient(&error)),
                 Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
             };
             failed(Unread { name, error, is_refused }).await;

@@ -14,7 +14,7 @@ use super::config_maps::{self, Unread};
 use wavegate_application::argocd_cache::RedisSettings;
 use wavegate_cluster::act::redis;
 use wavegate_cluster::watch::failure;
-use wavegate_controller::config::{CONFIG_MAPS, Config, Error, Flags};
+use wavegate_controller::config::{CONFIG_MAPS, Config, ConfigError, Flags};
 use wavegate_net::redact;
 
 /// Changes that come together, such as those of both ConfigMaps, are read together.
@@ -87,7 +87,7 @@ impl LiveSettings {
                     let error = match &error {
                         watcher::Error::InitialListFailed(cause)
                         | watcher::Error::WatchStartFailed(cause)
-                        | watcher::Error::WatchFailed(cause) => failure::reason(cause),
+                        | watcher::Error::WatchFailed(cause) => failure::error_reason(cause),
                         _ => "the watch ended".to_owned(),
                     };
                     tracing::warn!(
@@ -145,7 +145,7 @@ impl LiveSettings {
         &mut self,
         settings: &BTreeMap<String, String>,
         used: &Config,
-    ) -> Result<Config, Error> {
+    ) -> Result<Config, ConfigError> {
         let environment = |name: &str| std::env::var(name).ok();
         let mut config = Config::resolve(self.flags.clone(), &environment, settings)?;
         config.check()?;

@@ -107,7 +107,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         .then(|| Candidate::new(client.clone(), namespace, identity(), Clock::system()));
     if let Some(addr) = config.probe_addr.clone() {
         let stop = shutdown.child_token();
-        start_server("--probe-addr", serve::probes(addr, readiness.clone(), stop).boxed());
+        start_server("--probe-addr", serve::serve_probes(addr, readiness.clone(), stop).boxed());
     }
     let mut has_led = false;
     loop {
@@ -230,7 +230,7 @@ async fn warn_of_missing_confinement(confinement: Confinement) {
         Confinement::Required => "sources that need them fail, as --confinement=required says",
         Confinement::Auto | Confinement::Off => "they run without it",
     };
-    let missing = tokio::task::spawn_blocking(confined::missing).await;
+    let missing = tokio::task::spawn_blocking(confined::missing_restrictions).await;
     match missing.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
         Ok(missing) if missing.is_empty() => {}
         Ok(missing) => tracing::warn!(
@@ -266,7 +266,8 @@ fn serve(
     if let Some(addr) = config.metrics_addr.clone() {
         let metrics = controllers.metrics();
         let text = Arc::new(move || metrics.text());
-        servers.push(start_server("--metrics-addr", serve::metrics(addr, text, stop()).boxed()));
+        servers
+            .push(start_server("--metrics-addr", serve::serve_metrics(addr, text, stop()).boxed()));
     }
     if let Some(addr) = config.webhook_addr.clone() {
         let webhook = Arc::new(controllers.webhook());
@@ -276,7 +277,10 @@ fn serve(
             let webhook = Arc::clone(&webhook);
             async move { webhook.receive(&headers, &body).await }.boxed()
         });
-        servers.push(start_server("--webhook-addr", serve::webhook(addr, receive, stop()).boxed()));
+        servers.push(start_server(
+            "--webhook-addr",
+            serve::serve_webhook(addr, receive, stop()).boxed(),
+        ));
     }
     servers
 }
@@ -351,7 +355,7 @@ async fn read_config_maps(
                 others: config.application_sets.namespaces.clone(),
             };
             let clock = Clock::system();
-            controller::unread::report(client, &audience, &unread, &clock).await;
+            controller::unread::report_unread(client, &audience, &unread, &clock).await;
         }
     };
     let settings = config_maps::until_read(client, namespace, failed).await;
@@ -373,10 +377,9 @@ impl Waiting {
     fn start(format: LogFormat, config: &Config, readiness: &Readiness) -> Self {
         let logging = telemetry::until_dropped(format, &config.log_level).ok();
         let stop = CancellationToken::new();
-        let probes = config
-            .probe_addr
-            .clone()
-            .map(|addr| tokio::spawn(serve::probes(addr, readiness.clone(), stop.child_token())));
+        let probes = config.probe_addr.clone().map(|addr| {
+            tokio::spawn(serve::serve_probes(addr, readiness.clone(), stop.child_token()))
+        });
         Self { stop, probes, _logging: logging }
     }
 

@@ -10,7 +10,7 @@ use kube::api::ApiResource;
 use crate::cli::files::fields::data_of;
 use wavegate_cluster::act::events::{EventRecord, Recorder};
 use wavegate_cluster::watch::failure;
-use wavegate_cluster::watch::object::{Object, api};
+use wavegate_cluster::watch::object::{StoredObject, kind_api};
 use wavegate_controller::config::CONFIG_MAPS;
 use wavegate_net::clock::Clock;
 
@@ -43,15 +43,15 @@ pub(super) async fn write(client: &Client, namespace: &str, problems: Problems) 
     let resource = ApiResource::erase::<ConfigMap>(&());
     let recorder = Recorder::new(client.clone(), Clock::system());
     let events = recorder.events(COMPONENT, resource.clone(), true);
-    let maps = api(client, Some(namespace), &resource);
+    let maps = kind_api(client, Some(namespace), &resource);
     // Of a key in both, the first one counts.
     let mut seen = BTreeSet::new();
     for name in CONFIG_MAPS {
-        let map: Object = match maps.get_opt(name).await {
+        let map: StoredObject = match maps.get_opt(name).await {
             Ok(Some(map)) => map,
             Ok(None) => continue,
             Err(error) => {
-                let error = failure::reason(&error);
+                let error = failure::error_reason(&error);
                 tracing::debug!(error, "no Event about ConfigMap {namespace}/{name}");
                 continue;
             }

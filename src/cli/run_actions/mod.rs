@@ -181,7 +181,8 @@ impl RunAction {
             Self::Pause { sets, reason, .. } => {
                 let found = sets.find(session.cluster).await?;
                 let user = session.user_request().await?;
-                let decide = |set: &_| steering::pause(set, reason.as_deref(), user.person().by);
+                let decide =
+                    |set: &_| steering::pause_set(set, reason.as_deref(), user.person().by);
                 session.change_sets(&found, sets, decide).await
             }
             Self::Resume { sets, .. } => resume(session, sets).await,
@@ -191,10 +192,10 @@ impl RunAction {
             }
             Self::Approve { sets, gate, .. } => {
                 let gate = gate.as_deref();
-                session.change_runs(sets, |run, by| steering::approve(run, gate, by)).await
+                session.change_runs(sets, |run, by| steering::approve_gates(run, gate, by)).await
             }
             Self::Abort { sets, terminate, .. } => {
-                session.change_runs(sets, |run, by| steering::abort(run, *terminate, by)).await
+                session.change_runs(sets, |run, by| steering::abort_run(run, *terminate, by)).await
             }
             Self::Rollback { sets, .. } => rollback(session, sets).await,
             Self::Retry { selection, .. } => retry::retry(session, selection).await,
@@ -232,7 +233,7 @@ async fn resume(session: &Session<'_>, sets: &SetSelection) -> Result<ActionResu
     }
     let decide = |set: &Value| {
         let of_namespace = policies.get(set.namespace()).map(Vec::as_slice).unwrap_or_default();
-        steering::resume(set, of_namespace)
+        steering::resume_set(set, of_namespace)
     };
     session.change_sets(&found, sets, decide).await
 }
@@ -259,7 +260,7 @@ async fn rollback(session: &Session<'_>, sets: &SetSelection) -> Result<ActionRe
                 let owned = all.iter().filter(|one| is_owned(one, &set));
                 RollbackScope::of(run.name(), owned.map(Arc::as_ref))
             });
-            steering::rollback(&Run::of(&set, run), reach.as_ref(), user.person())
+            steering::rollback_run(&Run::of(&set, run), reach.as_ref(), user.person())
         })
     };
     let actions: Vec<PlannedAction<'_>> = found.iter().map(action).collect();

@@ -15,11 +15,11 @@ use super::selection::SetSelection;
 use crate::cli::cluster::kubeconfig;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::console::output::{OutputArgs, OutputFormat, printable};
+use crate::cli::console::output::{OutputArgs, OutputFormat, printable_text};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::commands::steering::{self, Written};
-use wavegate_rollout::steering::{Actor, Change, Run, Verdict};
+use wavegate_rollout::steering::{Actor, RequestedChange, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;
@@ -156,7 +156,7 @@ impl<'a> PlannedAction<'a> {
         let (state, message) = match within(client, kind, object, change, decide).await {
             Ok(Written::Stored) => (ActionState::Done, says.clone()),
             Ok(Written::Already(how)) => (ActionState::Already, how),
-            Err(steering::Error::Failed(why)) => (ActionState::Failed, why),
+            Err(steering::WriteError::Failed(why)) => (ActionState::Failed, why),
             Err(error) => (ActionState::Refused, error.to_string()),
         };
         self.outcome(verb, state, &message, *applications)
@@ -179,13 +179,13 @@ async fn within(
     client: &Client,
     kind: &str,
     object: &Value,
-    change: &Change,
+    change: &RequestedChange,
     decide: &Decide<'_>,
-) -> Result<Written, steering::Error> {
-    let writing = steering::write(client, kind, object, change, decide);
+) -> Result<Written, steering::WriteError> {
+    let writing = steering::write_confirmed(client, kind, object, change, decide);
     tokio::time::timeout(ANSWER, writing).await.unwrap_or_else(|_| {
         let why = format!("no response within {} s; it may be written", ANSWER.as_secs());
-        Err(steering::Error::Failed(why))
+        Err(steering::WriteError::Failed(why))
     })
 }
 
@@ -245,7 +245,7 @@ impl ActionOutcome {
             ActionState::Planned => format!("{place}: would {}", self.message),
             ActionState::Refused | ActionState::Failed => return None,
         };
-        Some(printable(&text) + "\n")
+        Some(printable_text(&text) + "\n")
     }
 }
 
@@ -260,7 +260,8 @@ impl Session<'_> {
     /// The user of the connection, as the API server names it; else that of the kube context,
     /// marked as such.
     pub async fn user_request(&self) -> Result<UserRequest, Error> {
-        let user = tokio::time::timeout(ANSWER, steering::user(self.cluster.client())).await;
+        let user =
+            tokio::time::timeout(ANSWER, steering::current_user(self.cluster.client())).await;
         let failed = |why: String| Error::input("cannot read from the cluster", "the user", why);
         let user = user
             .unwrap_or_else(|_| Err(format!("no response within {} s", ANSWER.as_secs())))

@@ -13,7 +13,7 @@ use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::application_set::{is_owned, set_of};
-use wavegate_rollout::steering::current;
+use wavegate_rollout::steering::current_run;
 
 /// One ApplicationSet, or several.
 #[derive(Clone, Debug, clap::Args)]
@@ -68,7 +68,7 @@ impl SetSelection {
     ) -> Result<Vec<(Arc<Value>, Option<Arc<Value>>)>, Error> {
         let sets = self.find(cluster).await?;
         if let [set] = sets.as_slice() {
-            let run = current(&runs(cluster, set).await?, set).cloned();
+            let run = current_run(&runs(cluster, set).await?, set).cloned();
             return Ok(vec![(Arc::clone(set), run)]);
         }
         let namespace = sets.first().filter(|_| !self.all_namespaces).map(|set| set.namespace());
@@ -79,7 +79,7 @@ impl SetSelection {
         let none = Vec::new();
         let with_run = |set: Arc<Value>| {
             let runs = by_namespace.get(set.namespace()).unwrap_or(&none);
-            let run = current(runs, &set).cloned();
+            let run = current_run(runs, &set).cloned();
             (set, run)
         };
         Ok(sets.into_iter().map(with_run).collect())
@@ -115,7 +115,7 @@ pub(super) async fn member(
 pub(super) fn is_complete(set: &Value, application: &Arc<Value>) -> bool {
     let name = application.name().to_owned();
     let report =
-        report_input::read(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
+        report_input::read_report(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
     report.members.get(&name).is_some_and(|member| report.is_done(member))
 }
 

@@ -10,7 +10,7 @@ use super::selection;
 use crate::cli::console::error::Error;
 use crate::cli::runs::runs;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_rollout::steering::{self, Run, Verdict, current};
+use wavegate_rollout::steering::{self, Run, Verdict, current_run};
 
 /// The Applications of one set that are named.
 #[derive(Default)]
@@ -45,13 +45,13 @@ pub(super) async fn skip(
         named.names.dedup();
         let named: &NamedMembers = named;
         let runs = runs(cluster, set).await?;
-        actions.push(PlannedAction::for_run(set, current(&runs, set), move |run| {
+        actions.push(PlannedAction::for_run(set, current_run(&runs, set), move |run| {
             if let Some(name) = named.complete.first() {
                 let why = format!("{name} is complete: its rollout does not wait for it");
                 return Verdict::Refused(why);
             }
             let names: Vec<&str> = named.names.iter().map(String::as_str).collect();
-            let change = if undo { steering::undo_skip } else { steering::skip };
+            let change = if undo { steering::undo_skip } else { steering::skip_applications };
             change(&Run::read(run), &names)
         }));
     }

@@ -9,13 +9,13 @@ use super::position;
 use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, NOT_FOUND};
-use crate::cli::console::output::{self, OutputArgs, age, or_dash, printable, table};
+use crate::cli::console::output::{self, OutputArgs, age, or_dash, printable_text, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RevisionCount, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
-use wavegate_rollout::steering::{Run, applications};
+use wavegate_rollout::steering::{Run, applications_text};
 
 /// Show what was rolled out, and who did what
 ///
@@ -96,7 +96,7 @@ fn list(set: &Value, records: &[RunRecord], format: HistoryFormat, now: Timestam
             set.namespace(),
             set.name()
         );
-        return printable(&text) + "\n";
+        return printable_text(&text) + "\n";
     }
     let row = |record: &RunRecord| {
         [
@@ -126,7 +126,7 @@ fn list(set: &Value, records: &[RunRecord], format: HistoryFormat, now: Timestam
 /// A run in full.
 fn one(record: &RunRecord, now: Timestamp) -> String {
     let mut lines = Vec::new();
-    let mut line = |text: String| lines.push(printable(&text) + "\n");
+    let mut line = |text: String| lines.push(printable_text(&text) + "\n");
     let message =
         if record.message.is_empty() { String::new() } else { format!(": {}", record.message) };
     line(format!(
@@ -140,7 +140,7 @@ fn one(record: &RunRecord, now: Timestamp) -> String {
     };
     field("From", counted(&record.from));
     field("To", counted(&record.to));
-    field("Done", format!("{} of {}", record.done, applications(record.total)));
+    field("Done", format!("{} of {}", record.done, applications_text(record.total)));
     field("Step", record.steps_text());
     if !record.started_at.is_empty() {
         field("Started", format!("{} ({} ago)", record.started_at, age(&record.started_at, now)));
@@ -238,7 +238,7 @@ fn one(record: &RunRecord, now: Timestamp) -> String {
 /// Revisions with their numbers of Applications.
 fn counted(all: &[RevisionCount]) -> String {
     let one = |count: &RevisionCount| {
-        format!("{} ({})", shortened(&count.revision), applications(count.applications))
+        format!("{} ({})", shortened(&count.revision), applications_text(count.applications))
     };
     all.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -15,10 +15,10 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::Error;
 use wavegate_api::Raw;
 use wavegate_api::steering::{POLICY, RUN, SET_LABEL};
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::is_owned;
-use wavegate_rollout::steering::{Run, current, number_of};
+use wavegate_rollout::steering::{Run, current_run, number_of};
 
 /// The most characters of the value of a label.
 const LABEL: usize = 63;
@@ -31,7 +31,7 @@ pub(in crate::cli) fn position(names: &[&str], wanted: &str) -> Result<usize, St
     let number: Option<u64> = wanted.parse().ok();
     let is_meant = |run: &&str| *run == wanted || (number.is_some() && number_of(run) == number);
     let known = || names.iter().copied();
-    names.iter().position(is_meant).ok_or_else(|| match nearest(wanted, known()) {
+    names.iter().position(is_meant).ok_or_else(|| match nearest_name(wanted, known()) {
         Some(near) => format!("did you mean {near}?"),
         None if names.is_empty() => "it has none".to_owned(),
         None => format!("it has {}", some_of(known(), NAMES)),
@@ -94,7 +94,7 @@ impl ReportedSet {
     pub async fn read(cluster: &ClusterConnection, set: Arc<Value>) -> Result<Self, Error> {
         let applications = cluster.applications_by_name(set.namespace()).await?;
         let runs = runs(cluster, &set).await.unwrap_or_default();
-        let run = current(&runs, &set).map(|run| Run::read(run));
+        let run = current_run(&runs, &set).map(|run| Run::read(run));
         let policies = beside(cluster, POLICY, std::slice::from_ref(&set)).await;
         Ok(Self { set, applications, run, policies })
     }

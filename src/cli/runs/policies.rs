@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
-use crate::cli::console::output::{OutputArgs, or_dash, printable, table};
+use crate::cli::console::output::{OutputArgs, or_dash, printable_text, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
 use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout::report::Set;
-use wavegate_rollout::steering::{selects, unpause};
+use wavegate_rollout::steering::{selects_set, unpause_command};
 
 /// The most ApplicationSets and gates in a cell.
 const NAMES: usize = 3;
@@ -70,7 +70,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
             let policies: Vec<PolicySummary> = all
                 .iter()
                 // One that is not understood may hold it.
-                .filter(|policy| selects(policy, &set).unwrap_or(true))
+                .filter(|policy| selects_set(policy, &set).unwrap_or(true))
                 .map(|policy| PolicySummary::of(policy))
                 .collect();
             let place = format!("selects ApplicationSet {}/{}", set.namespace(), set.name());
@@ -98,16 +98,16 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
     found.sort_by(|a, b| (&a.namespace, &a.policy).cmp(&(&b.namespace, &b.policy)));
     args.output.print(&found, |policies| {
         let text = match policies.as_slice() {
-            [] => printable(&format!("No RolloutPolicy {place}.")) + "\n",
+            [] => printable_text(&format!("No RolloutPolicy {place}.")) + "\n",
             policies => list(policies),
         };
         let by_policy = policies.iter().filter(|policy| policy.paused).map(|policy| {
             let PolicySummary { namespace, policy, .. } = policy;
-            let command = unpause(namespace, policy);
+            let command = unpause_command(namespace, policy);
             format!("RolloutPolicy {namespace}/{policy}: paused: nothing that it selects is promoted until {command}")
         });
         let lines: String =
-            by_policy.chain(paused).map(|line| printable(&line) + "\n").collect();
+            by_policy.chain(paused).map(|line| printable_text(&line) + "\n").collect();
         if lines.is_empty() { text } else { format!("{text}\n{lines}") }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -115,7 +115,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
 
 /// The sets that are paused by their annotation, a line each, in the order of namespace and name.
 fn paused(sets: &[Arc<Value>]) -> Vec<String> {
-    let mut sets: Vec<_> = sets.iter().map(|set| report_input::set(set)).collect();
+    let mut sets: Vec<_> = sets.iter().map(|set| report_input::read_set(set)).collect();
     sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let line = |set: &Set| {
         let paused = paused_by_annotation(set)?;

@@ -18,7 +18,7 @@ use self::line::{WaitLine, about_run};
 use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
 use crate::cli::rollout_view::events::{self, WatchEvent, WatchScope};
 use crate::cli::rollout_view::live::{LiveEvent, LiveLoop};
 use crate::cli::rollout_view::newest::{ComparisonAnswer, Newest};
@@ -28,12 +28,12 @@ use crate::cli::runs::{label_of, position, runs};
 use crate::cli::watch::args::timeout;
 use wavegate_api::steering::RUN;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::watch::follow::{Events, follow};
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_cluster::watch::follow::{Events, follow_objects};
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::names::some_of;
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 use wavegate_rollout::steering::{
-    Deployed, Ending, Goal, Progress, Run, Seen, is_revision, progress,
+    DeployedRevision, Goal, Run, Seen, WaitEnding, WaitProgress, is_revision, wait_progress,
 };
 
 /// What a newer comparison could change must stay so for this time: a controller may be about
@@ -97,7 +97,7 @@ fn revision(text: &str) -> Result<String, String> {
 struct WaitResult {
     namespace: String,
     application_set: String,
-    outcome: Ending,
+    outcome: WaitEnding,
     message: String,
     /// The commit that was waited for; `null` without one.
     revision: Option<String>,
@@ -115,10 +115,10 @@ pub(in crate::cli) fn run(args: WaitArgs) -> anyhow::Result<ExitCode> {
     })?;
     if let Some(ended) = ended {
         args.output.print_data(&ended)?;
-        if ended.outcome != Ending::Complete {
+        if ended.outcome != WaitEnding::Complete {
             let place = format!("ApplicationSet {}/{}", ended.namespace, ended.application_set);
             let what = match ended.outcome {
-                Ending::TimedOut => "not complete in time",
+                WaitEnding::TimedOut => "not complete in time",
                 _ => "the rollout is not complete",
             };
             fault(&Error::check(what, place, &ended.message));
@@ -134,7 +134,7 @@ struct WaitLoop<'a> {
     goal: Goal,
     known: KnownSet,
     newest: Newest,
-    settling: Option<(Ending, Instant)>,
+    settling: Option<(WaitEnding, Instant)>,
     last: WaitLine,
 }
 
@@ -188,9 +188,9 @@ impl<'a> WaitLoop<'a> {
         if let Some(label) = label_of(&self.set.name) {
             config = config.labels(&label);
         }
-        let kind = resource(RUN);
-        let mut runs: Events<Object> =
-            follow(api(client, Some(&self.set.namespace), &kind), config);
+        let kind = kind_resource(RUN);
+        let mut runs: Events<StoredObject> =
+            follow_objects(kind_api(client, Some(&self.set.namespace), &kind), config);
         let deadline = self.args.timeout.map(|time| self.known.live.began + time);
         let mut events = LiveLoop::new(signals, changes, deadline);
         let mut is_changed = false;
@@ -206,7 +206,8 @@ impl<'a> WaitLoop<'a> {
                 LiveEvent::Tick => {
                     is_changed = false;
                     if let Some(ended) = self.look(client)? {
-                        let code = if ended.outcome == Ending::Complete { 0 } else { CHECK_FAILED };
+                        let code =
+                            if ended.outcome == WaitEnding::Complete { 0 } else { CHECK_FAILED };
                         return Ok((code, Some(ended)));
                     }
                 }
@@ -245,7 +246,7 @@ impl<'a> WaitLoop<'a> {
     /// Prints what it waits for, if that is news; the end, if it has ended.
     fn look(&mut self, client: &kube::Client) -> Result<Option<WaitResult>, Error> {
         if self.known.is_gone {
-            return Ok(Some(self.ended(Ending::Deleted, None, "it was deleted".to_owned())));
+            return Ok(Some(self.ended(WaitEnding::Deleted, None, "it was deleted".to_owned())));
         }
         if !self.known.is_current() {
             return Ok(None);
@@ -256,9 +257,9 @@ impl<'a> WaitLoop<'a> {
         let KnownSet { has_runs, deployed, .. } = &self.known;
         let seen = Seen { runs: &runs, has_runs: *has_runs, report, deployed };
         let now = Timestamp::now();
-        let (line, ending): (WaitLine, _) = match progress(&self.goal, &seen) {
-            Progress::Runs(run) => (about_run(run, &self.set), None),
-            Progress::Expects => {
+        let (line, ending): (WaitLine, _) = match wait_progress(&self.goal, &seen) {
+            WaitProgress::Runs(run) => (about_run(run, &self.set), None),
+            WaitProgress::Expects => {
                 let what = match &self.goal {
                     Goal::Revision(revision) => format!("a run of commit {}", shortened(revision)),
                     Goal::Newest | Goal::Run(_) => "the next run".to_owned(),
@@ -269,10 +270,10 @@ impl<'a> WaitLoop<'a> {
                 });
                 (format!("waits for {what}{}", current.unwrap_or_default()).into(), None)
             }
-            Progress::Members => {
+            WaitProgress::Members => {
                 let at = match &self.goal {
                     Goal::Revision(revision) => {
-                        let is_at = |one: &&Deployed| {
+                        let is_at = |one: &&DeployedRevision| {
                             one.revisions.iter().any(|found| is_revision(found, revision))
                         };
                         let count = deployed.values().filter(is_at).count();
@@ -284,9 +285,9 @@ impl<'a> WaitLoop<'a> {
                 };
                 (format!("{at}{}", waiting(set, now)).into(), None)
             }
-            Progress::Ended { ending, run, is_final } => {
+            WaitProgress::Ended { ending, run, is_final } => {
                 let line = match (run, ending) {
-                    (Some(run), Ending::Superseded) => {
+                    (Some(run), WaitEnding::Superseded) => {
                         let next = runs.first().filter(|next| next.name != run.name);
                         let by = next.map(|next| {
                             format!(", by run {} of {}", next.name, revisions(&next.status.to))
@@ -299,7 +300,7 @@ impl<'a> WaitLoop<'a> {
                         format!("run {} is superseded{why}", run.name).into()
                     }
                     (Some(run), _) => about_run(run, &self.set),
-                    (None, Ending::Complete) => {
+                    (None, WaitEnding::Complete) => {
                         let outside = report.outside().count();
                         let done = deployed.len().saturating_sub(outside);
                         let rest = match outside {
@@ -311,16 +312,16 @@ impl<'a> WaitLoop<'a> {
                         format!("all {done} Applications are complete; no run was needed{rest}")
                             .into()
                     }
-                    (None, Ending::Stuck) if report.outcome() == Outcome::Complete => {
+                    (None, WaitEnding::Stuck) if report.outcome() == RolloutOutcome::Complete => {
                         let names = some_of(report.outside(), 3);
                         format!("no step selects {names}: they wait for a manual sync").into()
                     }
-                    (None, Ending::Deleted) => "its run was deleted".to_owned().into(),
+                    (None, WaitEnding::Deleted) => "its run was deleted".to_owned().into(),
                     (None, _) => describe(set, &report.outcome()).into(),
                 };
                 let time = match ending {
                     _ if is_final => Duration::ZERO,
-                    Ending::Stuck => STUCK,
+                    WaitEnding::Stuck => STUCK,
                     _ if report.has_changed() => CHANGED,
                     _ => SETTLED,
                 };
@@ -350,7 +351,7 @@ impl<'a> WaitLoop<'a> {
                 return Ok(None);
             }
         }
-        if ending == Ending::Complete {
+        if ending == WaitEnding::Complete {
             self.say(&line)?;
         }
         Ok(Some(self.ended(ending, run, line.to_string())))
@@ -366,7 +367,8 @@ impl<'a> WaitLoop<'a> {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.known.live.began.elapsed().as_secs_f64());
-        let line = printable(&wavegate_net::redact::redact_text(&format!("{clock} {line}"))) + "\n";
+        let line =
+            printable_text(&wavegate_net::redact::redact_text(&format!("{clock} {line}"))) + "\n";
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
         output::print(&line).map_err(failed)
     }
@@ -393,10 +395,10 @@ impl<'a> WaitLoop<'a> {
             Some(why) => format!("disconnected: {why}; the last state: {last}"),
             None => last,
         };
-        self.ended(Ending::TimedOut, run.cloned(), format!("after {time}: {last}"))
+        self.ended(WaitEnding::TimedOut, run.cloned(), format!("after {time}: {last}"))
     }
 
-    fn ended(&self, outcome: Ending, run: Option<Run>, message: String) -> WaitResult {
+    fn ended(&self, outcome: WaitEnding, run: Option<Run>, message: String) -> WaitResult {
         let ObjectKey { namespace, name } = self.set.clone();
         let now = Timestamp::now();
         WaitResult {

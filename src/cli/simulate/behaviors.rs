@@ -12,7 +12,7 @@ use crate::cli::console::error::{Error, note};
 use crate::cli::files::input;
 use crate::cli::watch::args::timeout;
 use wavegate_engine::names::some_of;
-use wavegate_simulation::{Behavior, Outcome};
+use wavegate_simulation::{Behavior, WorkloadOutcome};
 
 /// How long an Application takes to become Healthy, where nothing is known of it.
 const HEALTH: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ pub(super) fn behaviors(
 ) -> BTreeMap<String, Behavior> {
     let at_start: Vec<Start<'_>> = events.iter().filter_map(Event::at_start).collect();
     let behavior = |(name, step): (&String, &Option<usize>)| {
-        let has = |wanted: Outcome| {
+        let has = |wanted: WorkloadOutcome| {
             at_start.iter().any(|event| {
                 matches!(event, Start::Outcome(pattern, outcome)
                     if *outcome == wanted && pattern.is_for(name, *step))
@@ -111,9 +111,9 @@ pub(super) fn behaviors(
             sync: sync.or(known.map(|known| known.sync)).unwrap_or_default(),
             health: health.or(known.map(|known| known.health)).unwrap_or(HEALTH),
             outcome: match () {
-                () if has(Outcome::Fails) => Outcome::Fails,
-                () if has(Outcome::Hangs) => Outcome::Hangs,
-                () => Outcome::Succeeds,
+                () if has(WorkloadOutcome::Fails) => WorkloadOutcome::Fails,
+                () if has(WorkloadOutcome::Hangs) => WorkloadOutcome::Hangs,
+                () => WorkloadOutcome::Succeeds,
             },
         };
         (name.clone(), behavior)

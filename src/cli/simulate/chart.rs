@@ -1,9 +1,9 @@
 //! A timeline as text for a terminal: a line for each Application, or how many of a step are
 //! in which state. Pure.
 
-use super::scale::{Clock, exact, short, ticks};
+use super::scale::{TimeAxis, exact, short, ticks};
 use super::segments::{KINDS, Row, cells, counts, failed, in_flight, occurring, peaks, rows, runs};
-use super::timeline::{GateLine, Mark, SetLine, SpanKind, StepLine, Timeline};
+use super::timeline::{GateLine, SetLine, SpanKind, StepLine, Timeline, TimelineMark};
 use crate::cli::rollout_view::text::{Style, StyledLine, count, width as columns};
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ pub fn chart(timeline: &Timeline, width: usize, colors: bool, max_rows: usize) -
 /// The columns, and what is the same for all lines.
 struct Chart<'a> {
     timeline: &'a Timeline,
-    clock: Clock,
+    clock: TimeAxis,
     width: usize,
     names: usize,
     bar: usize,
@@ -69,7 +69,7 @@ struct Step<'a> {
 
 impl<'a> Chart<'a> {
     fn of(timeline: &'a Timeline, width: usize, max_rows: usize) -> Self {
-        let clock = Clock::of(timeline);
+        let clock = TimeAxis::of(timeline);
         let (mut left, mut sets) = (STEPS, Vec::new());
         for set in &timeline.sets {
             let steps: Vec<Step> = set
@@ -106,7 +106,7 @@ impl<'a> Chart<'a> {
         let mut lines = self.title();
         lines.push(StyledLine::default());
         lines.extend(self.axis());
-        let mut marks: Vec<&Mark> = self.timeline.marks.iter().collect();
+        let mut marks: Vec<&TimelineMark> = self.timeline.marks.iter().collect();
         marks.sort_by_key(|mark| (mark.at, mark.until));
         lines.extend(marks.iter().take(MARKS).map(|mark| self.mark(mark)));
         lines.extend(more(marks.len(), MARKS, "mark"));
@@ -185,7 +185,7 @@ impl<'a> Chart<'a> {
     }
 
     /// A moment or a time with its text beside it.
-    fn mark(&self, mark: &Mark) -> StyledLine {
+    fn mark(&self, mark: &TimelineMark) -> StyledLine {
         let from = self.clock.offset(mark.at);
         let until = mark.until.map(|until| self.clock.offset(until).max(from));
         let first = self.column(from);

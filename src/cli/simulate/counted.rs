@@ -10,7 +10,7 @@ use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::{Generation, name_of};
-use wavegate_rollout::rollout::steps::{ProblemKind, misspelt};
+use wavegate_rollout::rollout::steps::{ProblemKind, strategy_problems};
 
 /// The Applications of a set that no step selects: its rollout is complete without them. Says so
 /// of them.
@@ -25,13 +25,13 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
     let (strategy, problems) = generate::strategy_of(set);
     let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
     let problems = problems.into_iter().filter(|problem| is_fatal(problem.kind));
-    if let Some(problem) = misspelt(set).into_iter().chain(problems).next() {
+    if let Some(problem) = strategy_problems(set).into_iter().chain(problems).next() {
         return Err(Error::check(WRONG, place(), problem.message));
     }
     if strategy.is_empty_rolling_sync() {
         return Err(Error::check(WRONG, place(), NO_STEPS));
     }
-    let steps = report_input::steps(set, generation);
+    let steps = report_input::generated_steps(set, generation);
     let has_step =
         |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
     let without = generation.applications.iter().filter(|application| !has_step(application));

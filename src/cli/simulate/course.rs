@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use super::scenario::SimulationCase;
 use super::timeline::{
-    ApplicationLine, GateKind, GateLine, Mark, Opening, SetLine, Span, SpanKind, StepLine,
-    Timeline, WaitLine,
+    ApplicationLine, GateKind, GateLine, Opening, SetLine, SpanKind, StepLine, Timeline,
+    TimelineMark, TimelineSpan, WaitLine,
 };
 use wavegate_api::steering::{RolloutRunStatus, RunGate};
 use wavegate_rollout::rollout::wait::WaitKind;
-use wavegate_simulation::{ApplicationHistory, End, History, State, Waits};
+use wavegate_simulation::{ApplicationHistory, History, HistoryState, SpanEnd, Waits};
 
 /// The timeline of a history.
 pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
@@ -40,7 +40,7 @@ pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
                 .collect(),
         }
     };
-    let mark = |happened: &wavegate_simulation::PerformedAction| Mark {
+    let mark = |happened: &wavegate_simulation::PerformedAction| TimelineMark {
         at: happened.at,
         until: happened.until,
         text: match &happened.refused {
@@ -51,7 +51,7 @@ pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
     Timeline {
         start: history.start,
         end: history.end,
-        is_complete: history.outcome == End::Complete,
+        is_complete: history.outcome == SpanEnd::Complete,
         outcome: outcome(&history.outcome),
         sets: names.into_iter().map(set).collect(),
         marks: history.happened.iter().map(mark).collect(),
@@ -59,12 +59,14 @@ pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
 }
 
 /// How it ended, in words.
-pub(super) fn outcome(end: &End) -> String {
+pub(super) fn outcome(end: &SpanEnd) -> String {
     match end {
-        End::Complete => "complete".to_owned(),
-        End::Ended { message } => format!("ended: {message}"),
-        End::Stuck { message } => format!("does not end: {message}"),
-        End::TimeIsOver { message } => format!("not complete when the time was over: {message}"),
+        SpanEnd::Complete => "complete".to_owned(),
+        SpanEnd::Ended { message } => format!("ended: {message}"),
+        SpanEnd::Stuck { message } => format!("does not end: {message}"),
+        SpanEnd::TimeIsOver { message } => {
+            format!("not complete when the time was over: {message}")
+        }
     }
 }
 
@@ -162,27 +164,27 @@ fn gates(run: &Run<'_>, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
     run.status.gates.iter().filter(is_of_step).filter_map(line).collect()
 }
 
-fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
+fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<TimelineSpan> {
     // What an Application did after the end is no part of the rollout.
     let next = history.spans.iter().skip(1).map(|span| span.from.min(end)).chain([end]);
-    let span = |(span, until): (&wavegate_simulation::Span, Timestamp)| Span {
+    let span = |(span, until): (&wavegate_simulation::HistorySpan, Timestamp)| TimelineSpan {
         from: span.from,
         until,
         what: match span.state {
-            State::Healthy => SpanKind::Healthy,
-            State::Waiting => SpanKind::Waiting,
-            State::Held => SpanKind::Held,
-            State::Skipped => SpanKind::Skipped,
-            State::Pending => SpanKind::Pending,
-            State::Syncing => SpanKind::Syncing,
-            State::BecomingHealthy => SpanKind::BecomingHealthy,
-            State::Failed => SpanKind::Failed,
-            State::GoingBack => SpanKind::GoingBack,
-            State::Back => SpanKind::Back,
+            HistoryState::Healthy => SpanKind::Healthy,
+            HistoryState::Waiting => SpanKind::Waiting,
+            HistoryState::Held => SpanKind::Held,
+            HistoryState::Skipped => SpanKind::Skipped,
+            HistoryState::Pending => SpanKind::Pending,
+            HistoryState::Syncing => SpanKind::Syncing,
+            HistoryState::BecomingHealthy => SpanKind::BecomingHealthy,
+            HistoryState::Failed => SpanKind::Failed,
+            HistoryState::GoingBack => SpanKind::GoingBack,
+            HistoryState::Back => SpanKind::Back,
         },
     };
     // What lasts no time is a comparison before the next one; at the end, it is what was reached.
-    let lasts = |(span, until): &(&wavegate_simulation::Span, Timestamp)| {
+    let lasts = |(span, until): &(&wavegate_simulation::HistorySpan, Timestamp)| {
         span.from < *until || *until == end && span.from == end
     };
     history.spans.iter().zip(next).filter(lasts).map(span).collect()

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{course, path};
-use crate::cli::console::output::printable;
+use crate::cli::console::output::printable_text;
 use wavegate_api::steering::{RunPhase, RunWait};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
-use wavegate_simulation::{End, History};
+use wavegate_simulation::{History, SpanEnd};
 
 /// The most names in a line.
 const NAMES: usize = 4;
@@ -66,7 +66,7 @@ impl Distribution {
     /// Of these histories.
     pub fn of(histories: &[History]) -> Self {
         let (complete, incomplete): (Vec<&History>, Vec<&History>) =
-            histories.iter().partition(|history| history.outcome == End::Complete);
+            histories.iter().partition(|history| history.outcome == SpanEnd::Complete);
         let seconds = |history: &&History| history.end.duration_since(history.start).as_secs();
         let mut times: Vec<i64> = complete.iter().map(seconds).collect();
         times.sort_unstable();
@@ -125,13 +125,13 @@ impl Distribution {
             let names = some_of(names, NAMES);
             let colon = if names.is_empty() { "" } else { ": " };
             let line = format!("{:>6}  {}{colon}{names}", other.runs, other.hold.text());
-            let _ = writeln!(text, "{}", printable(&line));
+            let _ = writeln!(text, "{}", printable_text(&line));
         }
         if let Some(more) = self.others.len().checked_sub(LINES).filter(|more| *more > 0) {
             let _ = writeln!(text, "        and {more} other reasons");
         }
         if let Some(first) = self.others.first() {
-            let _ = writeln!(text, "For example: {}", printable(&first.example));
+            let _ = writeln!(text, "For example: {}", printable_text(&first.example));
         }
         text
     }
@@ -200,8 +200,8 @@ mod tests {
             start,
             end: start + jiff::SignedDuration::from_secs(seconds),
             outcome: match held {
-                None => End::Complete,
-                Some((name, _)) => End::Stuck { message: format!("{name} is Degraded") },
+                None => SpanEnd::Complete,
+                Some((name, _)) => SpanEnd::Stuck { message: format!("{name} is Degraded") },
             },
             applications: BTreeMap::new(),
             waits: BTreeMap::new(),

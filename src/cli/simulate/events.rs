@@ -11,10 +11,10 @@ use super::when::{Pattern, Slow};
 use crate::cli::console::error::Error;
 use crate::cli::files::input;
 use crate::cli::watch::args::timeout;
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 use wavegate_api::yaml;
 use wavegate_engine::names::some_of;
-use wavegate_simulation::{Action, Change, Outcome, ScheduledAction};
+use wavegate_simulation::{FleetAction, FleetChange, ScheduledAction, WorkloadOutcome};
 
 /// The most events of a file.
 const MOST: usize = 10_000;
@@ -43,7 +43,7 @@ pub(in crate::cli) struct Event {
 #[derive(Clone, Debug)]
 enum What {
     /// What becomes of deployments.
-    Outcome(Pattern, Outcome),
+    Outcome(Pattern, WorkloadOutcome),
     Slow(Slow),
     Degrade(Pattern),
     Skip(Pattern),
@@ -51,18 +51,18 @@ enum What {
     Push(Option<Pattern>),
     /// The gate; all gates when empty.
     Approve(String),
-    Plain(Action),
+    Plain(FleetAction),
 }
 
 /// Reads the value of a word.
 fn what(word: &str, value: &str) -> Result<What, String> {
-    let plain = |action: Action| match value {
+    let plain = |action: FleetAction| match value {
         YES => Ok(What::Plain(action)),
         _ => Err(format!("it needs no value: write {word}: true")),
     };
     match word {
-        "fail" => Ok(What::Outcome(value.parse()?, Outcome::Fails)),
-        "hang" => Ok(What::Outcome(value.parse()?, Outcome::Hangs)),
+        "fail" => Ok(What::Outcome(value.parse()?, WorkloadOutcome::Fails)),
+        "hang" => Ok(What::Outcome(value.parse()?, WorkloadOutcome::Hangs)),
         "slow" => Ok(What::Slow(value.parse()?)),
         "degrade" => Ok(What::Degrade(value.parse()?)),
         "skip" => Ok(What::Skip(value.parse()?)),
@@ -70,13 +70,13 @@ fn what(word: &str, value: &str) -> Result<What, String> {
         "push" => Ok(What::Push(Some(value.parse()?))),
         "approve" if value == YES => Ok(What::Approve(String::new())),
         "approve" => Ok(What::Approve(value.to_owned())),
-        "apiDown" => Ok(What::Plain(Action::ApiDown(timeout(value)?))),
-        "restart" => plain(Action::Restart),
-        "pause" => plain(Action::Pause),
-        "resume" => plain(Action::Resume),
-        "rollback" => plain(Action::Rollback),
-        "abort" => plain(Action::Abort),
-        "retry" => plain(Action::Retry(BTreeSet::new())),
+        "apiDown" => Ok(What::Plain(FleetAction::ApiDown(timeout(value)?))),
+        "restart" => plain(FleetAction::Restart),
+        "pause" => plain(FleetAction::Pause),
+        "resume" => plain(FleetAction::Resume),
+        "rollback" => plain(FleetAction::Rollback),
+        "abort" => plain(FleetAction::Abort),
+        "retry" => plain(FleetAction::Retry(BTreeSet::new())),
         _ => Err(format!("it is none of {}", WORDS.join(", "))),
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn api_down(text: &str) -> Result<Event, String> {
 pub(super) fn file(file: &Path) -> Result<Vec<Event>, Error> {
     let (place, text) = input::text(file)?;
     let wrong = |why: &str| Error::input("cannot read", &place, why);
-    let documents = yaml::documents(&text).map_err(|error| wrong(&error.to_string()))?;
+    let documents = yaml::parse_documents(&text).map_err(|error| wrong(&error.to_string()))?;
     let list = match documents.as_slice() {
         [] => {
             return Err(wrong(
@@ -173,7 +173,7 @@ fn entry(place: &str, entry: &Value) -> Result<Event, Error> {
     let known = || [AT].into_iter().chain(WORDS);
     for field in fields.keys() {
         if !known().any(|known| known == field) {
-            let hint = match nearest(field, known()) {
+            let hint = match nearest_name(field, known()) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("the fields are {}", known().collect::<Vec<_>>().join(", ")),
             };
@@ -264,19 +264,21 @@ impl Event {
         }
     }
 
-    fn action(&self, known: &EventContext<'_>) -> Result<Action, Error> {
+    fn action(&self, known: &EventContext<'_>) -> Result<FleetAction, Error> {
         let names = |pattern: &Pattern| self.named(pattern, known);
         let action = match &self.what {
             What::Outcome(pattern, outcome) => {
-                Action::Behave(names(pattern)?, Change::Outcome(*outcome))
+                FleetAction::Behave(names(pattern)?, FleetChange::Outcome(*outcome))
             }
-            What::Slow(slow) => Action::Behave(names(&slow.pattern)?, Change::Health(slow.time)),
-            What::Degrade(pattern) => Action::Degrade(names(pattern)?),
-            What::Skip(pattern) => Action::Skip(names(pattern)?),
-            What::Push(pattern) => Action::Push(pattern.as_ref().map(names).transpose()?),
+            What::Slow(slow) => {
+                FleetAction::Behave(names(&slow.pattern)?, FleetChange::Health(slow.time))
+            }
+            What::Degrade(pattern) => FleetAction::Degrade(names(pattern)?),
+            What::Skip(pattern) => FleetAction::Skip(names(pattern)?),
+            What::Push(pattern) => FleetAction::Push(pattern.as_ref().map(names).transpose()?),
             What::Approve(gate) => {
                 self.check_gate(gate, known)?;
-                Action::Approve(gate.clone())
+                FleetAction::Approve(gate.clone())
             }
             What::Plain(action) => action.clone(),
         };
@@ -301,7 +303,7 @@ impl Event {
             .filter(|(name, _)| pattern.is_named(name))
             .filter_map(|(_, step)| Some((*step)? + 1))
             .collect();
-        let near = nearest(pattern.name(), all().map(|(name, _)| name.as_str()));
+        let near = nearest_name(pattern.name(), all().map(|(name, _)| name.as_str()));
         let hint = match near {
             _ if !other_steps.is_empty() => {
                 format!("those of this name are in step {}", some_of(other_steps, NAMES))
@@ -313,7 +315,7 @@ impl Event {
     }
 
     fn check_gate(&self, gate: &str, known: &EventContext<'_>) -> Result<(), Error> {
-        let hint = match nearest(gate, known.gates.iter().map(String::as_str)) {
+        let hint = match nearest_name(gate, known.gates.iter().map(String::as_str)) {
             _ if known.gates.contains(gate) => return Ok(()),
             _ if known.gates.is_empty() => "there is none".to_owned(),
             _ if gate.is_empty() => return Ok(()),
@@ -331,6 +333,6 @@ impl Event {
 
 /// What holds from the start on.
 pub(super) enum Start<'a> {
-    Outcome(&'a Pattern, Outcome),
+    Outcome(&'a Pattern, WorkloadOutcome),
     Slow(&'a Slow),
 }

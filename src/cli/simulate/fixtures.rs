@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::timeline::{
-    ApplicationLine, GateKind, GateLine, Mark, SetLine, Span, SpanKind, StepLine, Timeline,
+    ApplicationLine, GateKind, GateLine, SetLine, SpanKind, StepLine, Timeline, TimelineMark,
+    TimelineSpan,
 };
 
 /// The name of the run.
@@ -27,8 +28,8 @@ pub fn empty(seconds: i64) -> Timeline {
 }
 
 /// A state between two seconds.
-pub fn span(from: i64, until: i64, what: SpanKind) -> Span {
-    Span { from: at(from), until: at(until), what }
+pub fn span(from: i64, until: i64, what: SpanKind) -> TimelineSpan {
+    TimelineSpan { from: at(from), until: at(until), what }
 }
 
 /// An Application with spans such as `0 w 10 s 20 h 60`: seconds and letters of states
@@ -102,8 +103,8 @@ pub fn set(name: &str, steps: Vec<StepLine>) -> SetLine {
 }
 
 /// A moment.
-pub fn mark(second: i64, text: &str) -> Mark {
-    Mark { at: at(second), until: None, text: text.into() }
+pub fn mark(second: i64, text: &str) -> TimelineMark {
+    TimelineMark { at: at(second), until: None, text: text.into() }
 }
 
 /// Numbers that look random, and are the same each time.
@@ -170,7 +171,10 @@ pub fn rollout(steps: &[(usize, Option<u64>)], sync: i64, health: i64) -> Timeli
         mark(length / 3, "commit 4f2a91c pushed"),
         mark(length / 3 + length / 50, "paused by bob"),
         mark(length / 3 + length / 12, "resumed by bob"),
-        Mark { until: Some(at(length * 7 / 10)), ..mark(length * 6 / 10, "API server down") },
+        TimelineMark {
+            until: Some(at(length * 7 / 10)),
+            ..mark(length * 6 / 10, "API server down")
+        },
         mark(length - 1, "controller restarted"),
     ];
     timeline

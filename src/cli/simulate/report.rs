@@ -8,9 +8,9 @@ use super::path::{self, Part};
 use super::scenario::SimulationCase;
 use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
-use crate::cli::console::output::printable;
+use crate::cli::console::output::printable_text;
 use crate::cli::rollout_view::{terminal, ui};
-use wavegate_simulation::{End, History};
+use wavegate_simulation::{History, SpanEnd};
 
 /// The most rows of Applications in a terminal.
 const ROWS: usize = 60;
@@ -21,7 +21,7 @@ const WIDTH: usize = 100;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    outcome: End,
+    outcome: SpanEnd,
     /// How long it took, in seconds of the simulation.
     seconds: i64,
     /// Requests of the controllers that changed something.
@@ -45,7 +45,7 @@ impl Report {
 
     /// Whether all is rolled out.
     pub fn is_complete(&self) -> bool {
-        self.outcome == End::Complete
+        self.outcome == SpanEnd::Complete
     }
 
     /// The chart as SVG.
@@ -60,10 +60,10 @@ impl Report {
         let mut text = chart::chart(&self.timeline, width, draws, ROWS);
         let took = path::text(self.seconds);
         let end = match &self.outcome {
-            End::Complete => format!("Complete after {took}."),
+            SpanEnd::Complete => format!("Complete after {took}."),
             other => format!("After {took}: {}.", course::outcome(other)),
         };
-        let _ = writeln!(text, "\n{}", printable(&end));
+        let _ = writeln!(text, "\n{}", printable_text(&end));
         if !self.critical_path.is_empty() {
             text.push_str("\nWhat it took its time for:\n");
         }
@@ -73,14 +73,14 @@ impl Report {
             let name = if has_several_runs { &part.run } else { &part.set };
             let (took, step, what) = (path::text(part.seconds), part.step, &part.what);
             let line = format!("  {took:>10}  {name} step {step}: {what}");
-            let _ = writeln!(text, "{}", printable(&line));
+            let _ = writeln!(text, "{}", printable_text(&line));
         }
         // What never ends is not to be shortened.
         if self.is_complete()
             && let Some(shorten) = path::shortens(&self.critical_path)
         {
             let line = format!("What would shorten it the most: {shorten}.");
-            let _ = writeln!(text, "{}", printable(&line));
+            let _ = writeln!(text, "{}", printable_text(&line));
         }
         text
     }

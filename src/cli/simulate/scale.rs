@@ -42,13 +42,13 @@ const DISTANCES: [i64; 27] = [
 
 /// The simulated time. Offsets from its start are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
+pub struct TimeAxis {
     start: i64,
     /// The length of the simulated time; 0 when the end is not after the start.
     pub length: i64,
 }
 
-impl Clock {
+impl TimeAxis {
     /// The clock of a timeline.
     pub fn of(timeline: &Timeline) -> Self {
         let (start, end) = (timeline.start.as_millisecond(), timeline.end.as_millisecond());
@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn times_outside_are_the_start_or_the_end() {
         let second = |second| Timestamp::from_second(second).unwrap();
-        let clock = Clock { start: 10_000, length: 5_000 };
+        let clock = TimeAxis { start: 10_000, length: 5_000 };
         assert_eq!(clock.offset(second(3)), 0);
         assert_eq!(clock.offset(second(12)), 2_000);
         assert_eq!(clock.offset(second(99)), 5_000);
         assert_eq!(clock.time(2_000), "1970-01-01T00:00:12Z");
         assert_eq!(clock.time(i64::MAX), "");
-        assert_eq!(Clock { start: 0, length: 0 }.part(0), 0.0);
+        assert_eq!(TimeAxis { start: 0, length: 0 }.part(0), 0.0);
     }
 }

@@ -23,7 +23,7 @@ use crate::cli::plan::policies as plan_policies;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::raw::{edit_metadata, object_at};
 use wavegate_api::steering::{POLICY, RUN};
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 use wavegate_api::{AppProject, ApplicationSet, Raw};
 use wavegate_application::access::project_of;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
@@ -31,7 +31,9 @@ use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::budget::Limit;
-use wavegate_simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
+use wavegate_simulation::{
+    Behavior, DeployedBefore, FleetBefore, Scenario, ScheduledAction, WorkloadOutcome,
+};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
@@ -42,7 +44,7 @@ pub(super) struct SimulationCase {
     namespace: String,
     objects: Vec<Value>,
     /// The Applications, all in one cluster.
-    deployed: Arc<Deployed>,
+    deployed: Arc<DeployedBefore>,
     /// The Applications with their sets and steps, counted from 0.
     pub applications: BTreeMap<String, (String, Option<usize>)>,
     /// Those that no step selects.
@@ -73,7 +75,7 @@ async fn of_files(args: &SimulateArgs) -> Result<SimulationCase, Error> {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let why = match &args.name {
             _ if known.is_empty() => input::without_set(&others),
-            Some(name) => match nearest(name, known.iter().copied()) {
+            Some(name) => match nearest_name(name, known.iter().copied()) {
                 Some(near) => format!("none is named {name}; did you mean {near}?"),
                 None => format!("none is named {name}; found {}", some_of(known, NAMES)),
             },
@@ -130,7 +132,7 @@ async fn of_cluster(args: &SimulateArgs) -> Result<SimulationCase, Error> {
         }
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
-        let steps = report_input::steps(&set.value, &generation);
+        let steps = report_input::generated_steps(&set.value, &generation);
         let members = steps.keys().filter_map(|name| live.get(name)).map(|live| &**live);
         let created = Created::read(cluster.client(), members).await;
         known.extend(history::behaviors(&set.value, &steps, &live, &runs, &created));
@@ -158,7 +160,7 @@ impl SimulationCase {
         };
         let mut applications = BTreeMap::new();
         for (set, generation) in sets {
-            for (name, step) in report_input::steps(set, generation) {
+            for (name, step) in report_input::generated_steps(set, generation) {
                 let former = applications.insert(name.clone(), (name_of(set).to_owned(), step));
                 if let Some((other, _)) = &former
                     && other == name_of(set)
@@ -218,7 +220,7 @@ impl SimulationCase {
             objects.push(project(name, &namespace, given));
         }
         objects.extend(policies);
-        let mut deployed = Deployed::new();
+        let mut deployed = DeployedBefore::new();
         for (set, generation) in sets {
             let applications: Vec<Value> =
                 generation.applications.iter().map(in_one_cluster).collect();
@@ -255,8 +257,8 @@ impl SimulationCase {
                 behavior.health = about(behavior.health, &mut random);
                 behavior.sync = about(behavior.sync, &mut random);
             }
-            if let (Some(share), Outcome::Succeeds) = (args.flaky, behavior.outcome) {
-                behavior.outcome = Outcome::Flaky(share);
+            if let (Some(share), WorkloadOutcome::Succeeds) = (args.flaky, behavior.outcome) {
+                behavior.outcome = WorkloadOutcome::Flaky(share);
             }
         }
         Scenario {
@@ -266,8 +268,8 @@ impl SimulationCase {
             uncounted: self.uncounted.clone(),
             start: args.at,
             before: match args.first {
-                true => Before::Nothing,
-                false => Before::Deployed(Arc::clone(&self.deployed)),
+                true => FleetBefore::Nothing,
+                false => FleetBefore::Deployed(Arc::clone(&self.deployed)),
             },
             actions: self.actions.clone(),
             limit: args.limit,

@@ -1,7 +1,7 @@
 //! The states of Applications in order and without overlap, and reduced to a number of cells:
 //! the columns of a terminal or the pixels of a picture.
 
-use super::scale::Clock;
+use super::scale::TimeAxis;
 use super::timeline::{ApplicationLine, SpanKind, StepLine};
 
 /// The number of states.
@@ -20,7 +20,7 @@ pub struct Segment {
 
 /// The states of an Application in order, without overlap, within the simulated time, and
 /// neighbours of the same state as one.
-pub fn segments(application: &ApplicationLine, clock: Clock) -> Vec<Segment> {
+pub fn segments(application: &ApplicationLine, clock: TimeAxis) -> Vec<Segment> {
     let mut spans: Vec<Segment> = application
         .spans
         .iter()
@@ -65,7 +65,7 @@ fn paint(painted: &mut Vec<Segment>, span: Segment) {
 }
 
 /// The state of an Application at the end; `None` without a span.
-pub fn ending(application: &ApplicationLine, clock: Clock) -> Option<SpanKind> {
+pub fn ending(application: &ApplicationLine, clock: TimeAxis) -> Option<SpanKind> {
     let last = application.spans.iter().max_by_key(|span| {
         // A span of no time at the end is the state that was reached.
         (clock.offset(span.until), clock.offset(span.from))
@@ -215,7 +215,7 @@ pub struct Row<'a> {
 
 /// The Applications of a step in the order in which they were first in flight, and the rest in
 /// the given order: the rows of a step form stairs then, whatever the names are.
-pub fn rows(step: &StepLine, clock: Clock) -> Vec<Row<'_>> {
+pub fn rows(step: &StepLine, clock: TimeAxis) -> Vec<Row<'_>> {
     let row = |application| Row {
         application,
         segments: segments(application, clock),
@@ -258,7 +258,7 @@ mod tests {
 
     /// Spans of a timeline of 100 s, in seconds.
     fn of(spans: &[(i64, i64, SpanKind)]) -> Vec<(i64, i64, SpanKind)> {
-        let clock = Clock::of(&empty(100));
+        let clock = TimeAxis::of(&empty(100));
         let spans = spans.iter().map(|(from, until, what)| span(*from, *until, *what)).collect();
         let line = ApplicationLine { name: "a".into(), spans };
         let seconds = |one: &Segment| (one.from / 1000, one.until / 1000, one.what);
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn short_states_are_not_lost_in_cells() {
-        let clock = Clock::of(&empty(100));
+        let clock = TimeAxis::of(&empty(100));
         let kinds = |name: &str, count| -> Vec<Option<SpanKind>> {
             let rows = segments(&application("a", name), clock);
             cells(&rows, clock.length, count)
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn counts_are_averages_that_add_up() {
-        let clock = Clock::of(&empty(100));
+        let clock = TimeAxis::of(&empty(100));
         let spans = ["0 w 25 s 30 h 100", "0 w 60 s 100", "0 x 100"];
         let step = step(1, None, (0, 9), spans.map(|spans| application("a", spans)).into());
         let rows = rows(&step, clock);

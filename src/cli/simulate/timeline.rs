@@ -26,7 +26,7 @@ pub struct Timeline {
     /// The ApplicationSets, in the order in which they are shown.
     pub sets: Vec<SetLine>,
     /// What happened to the rollout from outside, in any order.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<TimelineMark>,
 }
 
 /// An ApplicationSet.
@@ -144,13 +144,13 @@ pub struct ApplicationLine {
     pub name: String,
     /// The states, normally one after another. Where two overlap, the one that begins later
     /// is shown. Times without a span are left blank.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimelineSpan>,
 }
 
 /// A state of an Application over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Span {
+pub struct TimelineSpan {
     /// When the state began.
     pub from: Timestamp,
     /// When it ended.
@@ -241,7 +241,7 @@ impl GateKind {
 /// Something that happened to the rollout from outside: a commit, a pause, a fault.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mark {
+pub struct TimelineMark {
     /// When it happened.
     pub at: Timestamp,
     /// When it ended, for what lasted, such as an API server that was down.

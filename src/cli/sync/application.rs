@@ -21,8 +21,8 @@ use wavegate_api::time::to_rfc3339;
 use wavegate_application::access::project_of;
 use wavegate_application::manual::{self, Refusal, SyncRequest};
 use wavegate_cluster::act::commands::operation;
-use wavegate_cluster::watch::failure::{has_code, reason};
-use wavegate_cluster::watch::object::{api, resource};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_net::clock::Clock;
 
 /// Maximum number of Applications that one command syncs: each has a watch.
@@ -170,17 +170,17 @@ async fn start(
     rollouts: &mut Rollouts,
 ) -> Result<Value, Error> {
     // Nothing is noted about a request that is not made.
-    if let Some(refusal) = manual::refusal(application) {
+    if let Some(refusal) = manual::operation_refusal(application) {
         return Err(refused(application, refusal));
     }
-    manual::operation(application, request).map_err(unusable)?;
+    manual::requested_operation(application, request).map_err(unusable)?;
     note_window(cluster, application).await;
     if !request.dry_run {
         rollouts.note_step(cluster, application, !request.resources.is_empty()).await;
     }
     let stored = operation::request_operation(cluster.client(), application, request).await;
     stored.map_err(|error| match error {
-        operation::Error::Refused(refusal) => refused(application, refusal),
+        operation::RequestError::Refused(refusal) => refused(application, refusal),
         error => not_requested(error, place(application)),
     })
 }
@@ -221,19 +221,22 @@ async fn note_window(cluster: &ClusterConnection, application: &Value) {
         "" => application.namespace(),
         namespace => namespace,
     };
-    let api = api(cluster.client(), Some(control_plane), &resource("AppProject"));
+    let api = kind_api(cluster.client(), Some(control_plane), &kind_resource("AppProject"));
     let project = match api.get_opt(name).await {
         Ok(Some(project)) => project.parse(),
         Ok(None) => return,
         Err(error) => {
             // A project may be hidden from users who may sync.
             if !has_code(&error, 403) {
-                note(&format!("cannot read AppProject {control_plane}/{name}: {}", reason(&error)));
+                note(&format!(
+                    "cannot read AppProject {control_plane}/{name}: {}",
+                    error_reason(&error)
+                ));
             }
             return;
         }
     };
-    let window = manual::window(application, &project, Clock::system().now());
+    let window = manual::manual_window(application, &project, Clock::system().now());
     if window.allowed {
         return;
     }

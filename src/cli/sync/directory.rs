@@ -202,7 +202,7 @@ async fn work(
 /// Asks the operation to end; it does so also when this process ends.
 async fn terminate(client: &kube::Client, requested: &Value) {
     match operation::terminate_operation(client, requested).await {
-        Ok(_) | Err(operation::Error::Idle) => {}
+        Ok(_) | Err(operation::RequestError::Idle) => {}
         Err(error) => note(&format!("cannot terminate the operation: {error}")),
     }
 }

@@ -18,8 +18,8 @@ use wavegate_api::Raw;
 use wavegate_api::app_view::ApplicationView;
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_cluster::watch::follow::{Events, follow, words};
-use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_cluster::watch::follow::{Events, follow_objects, watch_error};
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::blocking_resource;
 
 /// After this time without a start, the controller is probably not running.
@@ -33,7 +33,7 @@ pub(in crate::cli) struct Versions {
     kind: &'static str,
     namespace: String,
     name: String,
-    events: Events<Object>,
+    events: Events<StoredObject>,
     /// The last error, so that it is reported once.
     failed: String,
 }
@@ -42,12 +42,13 @@ impl Versions {
     /// Watches an object of the control plane.
     pub fn of(client: &Client, kind: &'static str, object: &Value) -> Self {
         let (namespace, name) = (object.namespace(), object.name());
-        let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+        let api: Api<StoredObject> =
+            Api::namespaced_with(client.clone(), namespace, &kind_resource(kind));
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         Self {
             client: client.clone(),
             kind,
-            events: follow(api, config),
+            events: follow_objects(api, config),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             failed: String::new(),
@@ -67,7 +68,7 @@ impl Versions {
                 Some(Ok(Event::InitDone)) if listed => {}
                 Some(Ok(Event::InitDone | Event::Delete(_))) => return None,
                 Some(Err(error)) => {
-                    let reason = words(&error);
+                    let reason = watch_error(&error);
                     if reason != self.failed {
                         note(&format!(
                             "cannot watch {} {}/{}: {reason}; it is read every second",
@@ -76,8 +77,8 @@ impl Versions {
                         self.failed = reason;
                     }
                     tokio::time::sleep(POLL).await;
-                    let kind = resource(self.kind);
-                    let api = api(&self.client, Some(&self.namespace), &kind);
+                    let kind = kind_resource(self.kind);
+                    let api = kind_api(&self.client, Some(&self.namespace), &kind);
                     match api.get_opt(&self.name).await {
                         Ok(found) => return found.map(|found| found.parse()),
                         // The watch is tried again, too.
@@ -121,7 +122,7 @@ impl FollowOptions {
         let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
         let line = |line: &ProgressLine| {
             let text = format!("{clock} {}{}", self.prefix, line.plain(width));
-            output::printable(&wavegate_net::redact::redact_text(&text)) + "\n"
+            output::printable_text(&wavegate_net::redact::redact_text(&text)) + "\n"
         };
         let text: String = lines.iter().map(line).collect();
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
@@ -195,7 +196,7 @@ pub(in crate::cli) async fn operation(
                 match state.message.as_str() {
                     "" => {}
                     _ if state.retry_count > 0 => {
-                        waits_for = blocking_resource::of(&version).reason;
+                        waits_for = blocking_resource::blocking_of(&version).reason;
                     }
                     message => message.clone_into(&mut waits_for),
                 }

@@ -22,8 +22,8 @@ use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::path_segment;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_cluster::watch::cluster_cache::{ClusterReach, SurveyMode, capabilities_of};
-use wavegate_cluster::watch::failure::{has_code, reason};
-use wavegate_source::{ClusterFacts, RenderFor, RenderOptions, render_local};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
+use wavegate_source::{ChartCapabilities, RenderFor, RenderOptions, render_local};
 
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;
@@ -60,7 +60,7 @@ impl Manifests {
             }
             None => name_of_files(args)?,
         };
-        if namespace.is_empty() || path_segment::problem(namespace).is_some() {
+        if namespace.is_empty() || path_segment::segment_problem(namespace).is_some() {
             let why = "is not a valid name of a namespace";
             return Err(Error::input("cannot use", format!("namespace {namespace}"), why));
         }
@@ -187,7 +187,7 @@ async fn discovered(
 
 fn unread(kind: &str, group: &str, error: &kube::Error) -> Error {
     let place = format!("kind {kind} of group '{group}'");
-    Error::input("cannot read from the cluster", place, reason(error))
+    Error::input("cannot read from the cluster", place, error_reason(error))
 }
 
 /// The manifests of a kustomization or a chart; a chart is rendered for the cluster.
@@ -203,10 +203,14 @@ async fn rendered(
     }
     let cluster = if path.join("Chart.yaml").exists() {
         let found = capabilities_of(client).await.map_err(|error| {
-            Error::input("cannot read from the cluster", "its version and kinds", reason(&error))
+            Error::input(
+                "cannot read from the cluster",
+                "its version and kinds",
+                error_reason(&error),
+            )
         })?;
         let (kube_version, api_versions) = (found.version, found.api_versions);
-        Some(ClusterFacts { kube_version, api_versions })
+        Some(ChartCapabilities { kube_version, api_versions })
     } else {
         None
     };

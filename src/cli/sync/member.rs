@@ -12,7 +12,7 @@ use wavegate_rollout::application_set::set_of;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{Report, State};
+use wavegate_rollout::rollout::report::{Report, ReportState};
 
 /// The rollouts of the Applications that one command syncs, each read once.
 #[derive(Debug, Default)]
@@ -51,14 +51,14 @@ async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Optio
         return None;
     }
     let applications = cluster.applications_by_name(namespace).await.ok()?;
-    Some(report_input::read(&set, &applications))
+    Some(report_input::read_report(&set, &applications))
 }
 
 /// What a sync of a member means.
 fn text(report: &Report, name: &str, partial: bool) -> Option<String> {
     let member = report.members.get(name)?;
     let place = format!("ApplicationSet {}/{}", report.set.namespace, report.set.name);
-    if report.state() != State::Rolling || member.phase() != Some(Phase::Waiting) {
+    if report.state() != ReportState::Rolling || member.phase() != Some(Phase::Waiting) {
         return None;
     }
     let (open, steps) = (report.open_step? + 1, report.steps.len());
@@ -114,7 +114,7 @@ mod tests {
                 "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
             });
             let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
-            text(&report_input::read(&set, &applications), "x", partial)
+            text(&report_input::read_report(&set, &applications), "x", partial)
         };
         let note = |max, entries, open| note_of(max, entries, open, false);
         let waiting =

@@ -21,10 +21,10 @@ use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
 use wavegate_application::manual;
-use wavegate_cluster::watch::failure::{has_code, reason};
-use wavegate_cluster::watch::object::{api, resource};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_engine::names::some_of;
-use wavegate_engine::sync::{Class, classify};
+use wavegate_engine::sync::{ObjectClass, classify_hook};
 
 /// Requests at the same time.
 const PARALLEL: usize = 8;
@@ -119,7 +119,10 @@ fn wanted<'a>(
             namespaces.insert(namespace.clone());
         }
         let definition = kind == "CustomResourceDefinition";
-        if name.is_empty() || definition || !matches!(classify(manifest), Class::Resource) {
+        if name.is_empty()
+            || definition
+            || !matches!(classify_hook(manifest), ObjectClass::Resource)
+        {
             continue;
         }
         wanted.push(Wanted { manifest, key, resource });
@@ -179,7 +182,7 @@ async fn live(
         })),
         // The error of the read that is needed says more.
         Err(error) if has_code(&error, 403) || has_code(&error, 404) => Ok(None),
-        Err(error) => Err(Error::input("cannot read", key.to_string(), reason(&error))),
+        Err(error) => Err(Error::input("cannot read", key.to_string(), error_reason(&error))),
     }
 }
 
@@ -219,7 +222,7 @@ async fn labelled(
         |object: &Value| object.label(label).filter(|value| !value.is_empty()).map(str::to_owned);
     let instance = value(live)?;
     let (namespace, name) = from_instance_name(&instance, control_plane);
-    let applications = api(client, Some(namespace), &resource("Application"));
+    let applications = kind_api(client, Some(namespace), &kind_resource("Application"));
     let exists = match applications.get_opt(name).await {
         Ok(found) => found.is_some(),
         Err(error) => !has_code(&error, 404) && value(manifest).as_ref() != Some(&instance),

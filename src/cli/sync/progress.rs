@@ -204,7 +204,7 @@ impl Progress {
         message.clone_into(&mut self.message);
         // What failed, and when the next attempt begins.
         if !state.finished_at.is_null() {
-            let reason = blocking_resource::of(version).reason;
+            let reason = blocking_resource::blocking_of(version).reason;
             lines.push(ProgressLine::new("operation", "Retrying", reason));
             return;
         }

@@ -16,9 +16,9 @@ pub(super) fn unusable(error: manual::Invalid) -> Error {
 }
 
 /// The error of a request that was not made.
-pub(super) fn not_requested(error: operation::Error, place: String) -> Error {
+pub(super) fn not_requested(error: operation::RequestError, place: String) -> Error {
     match error {
-        operation::Error::Invalid(error) => unusable(error),
+        operation::RequestError::Invalid(error) => unusable(error),
         error => Error::input("cannot sync", place, error),
     }
 }

@@ -12,7 +12,7 @@ use wavegate_api::time::to_rfc3339;
 use wavegate_cluster::act::control_plane::lease::{
     DURATION, Holder, Lease, LeaseAttempt, ObservedLease,
 };
-use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_cluster::watch::failure::{error_reason, has_code};
 use wavegate_net::clock::Clock;
 
 /// Pause between renewals.
@@ -86,13 +86,13 @@ impl RunLease {
                         "{}: no Lease can be taken, so do not run the same sync twice at the \
                          same time: {}",
                         self.run,
-                        reason(&error)
+                        error_reason(&error)
                     ));
                     return Ok(false);
                 }
                 // Without the namespace, it is taken once the run has created it.
                 Err(error) if has_code(&error, 404) => return Ok(true),
-                Err(error) => return Err(failed(reason(&error))),
+                Err(error) => return Err(failed(error_reason(&error))),
             }
             tokio::time::sleep(RETRY).await;
         }
@@ -108,7 +108,7 @@ impl RunLease {
                 Ok(Ok(LeaseAttempt::Held | LeaseAttempt::Conflict)) => {}
                 Ok(Ok(LeaseAttempt::By(holder))) => break holder,
                 Ok(Err(error)) => {
-                    tracing::debug!(error = reason(&error), lease, "cannot renew the lease");
+                    tracing::debug!(error = error_reason(&error), lease, "cannot renew the lease");
                 }
                 Err(_) => tracing::debug!(lease, "renewing the lease takes too long"),
             }
@@ -125,7 +125,7 @@ impl RunLease {
             Ok(Ok(())) => return,
             // It was not taken, and that was noted.
             Ok(Err(error)) if has_code(&error, 403) => return,
-            Ok(Err(error)) => reason(&error),
+            Ok(Err(error)) => error_reason(&error),
             Err(_) => "no response".to_owned(),
         };
         let seconds = DURATION.as_secs();

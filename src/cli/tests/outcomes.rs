@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::cli::rollout_view::fleet::Fleet;
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 
 const AT: &str = "2026-01-02T03:04:05Z";
 
@@ -41,7 +41,7 @@ fn fleet_of(wait: Value, dev: Value, spec: &Value) -> Fleet {
 }
 
 /// The outcome of the set of [`fleet_of`].
-fn outcome_of(wait: Value, dev: Value, spec: &Value) -> Outcome {
+fn outcome_of(wait: Value, dev: Value, spec: &Value) -> RolloutOutcome {
     fleet_of(wait, dev, spec).outcomes().remove(0).1
 }
 
@@ -58,7 +58,7 @@ fn wait(kind: &str, reason: &str) -> Value {
 /// The same by what the status of the set says.
 fn stopped_by(wait: Value, dev: Value, spec: &Value) -> Option<(String, String)> {
     match outcome_of(wait, dev, spec) {
-        Outcome::Blocked { application, why, .. } => Some((application, why.message)),
+        RolloutOutcome::Blocked { application, why, .. } => Some((application, why.message)),
         _ => None,
     }
 }

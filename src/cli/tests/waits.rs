@@ -294,7 +294,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
     let want = "automated sync is not enabled, so sync it yourself: wavegate sync -n argocd c";
     assert_eq!(explanation.waits[0].advice, want);
     let summary = SetSummary::read(&all_at_once, &applications, None);
-    assert_eq!((summary.state, summary.complete, summary.total), (State::AllAtOnce, 1, 4));
+    assert_eq!((summary.state, summary.complete, summary.total), (ReportState::AllAtOnce, 1, 4));
     assert_eq!(summary.message, "1 of 4 applications are Synced and Healthy; there are no steps");
     assert_eq!(summary.applications[3].message, "its sync failed: no");
 

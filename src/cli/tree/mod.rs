@@ -62,7 +62,7 @@ pub(super) fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
 async fn report(args: &TreeArgs) -> Result<TreeReport, Error> {
     let connection = ClusterConnection::connect(&args.cluster).await?;
     let application = application(&connection, &args.name).await?;
-    let resources = resource_tree::resources(&application);
+    let resources = resource_tree::listed_resources(&application);
     let mut report = summary(&application);
     if resources.is_empty() {
         return Ok(report);
@@ -134,7 +134,7 @@ fn summary(application: &Value) -> TreeReport {
         && HealthStatus::from_word(&health.status) == HealthStatus::Healthy
         && !phase.is_running()
         && !phase.has_failed();
-    let blocking = blocking_resource::of(application);
+    let blocking = blocking_resource::blocking_of(application);
     let waits_for = match blocking.resource {
         _ if settled => String::new(),
         Some(resource) => resource.to_string(),

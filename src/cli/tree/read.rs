@@ -15,7 +15,7 @@ use wavegate_cluster::watch::cluster_cache::{self, ClusterCache};
 use wavegate_controller::health_scripts::HealthScripts;
 use wavegate_engine::health::Checks;
 use wavegate_engine::names::some_of;
-use wavegate_engine::resource_tree::{LiveObject, Node, below};
+use wavegate_engine::resource_tree::{LiveObject, OwnedResource, nodes_below};
 
 /// Up to this number, objects of a kind are requested one by one, not listed.
 const FEW: usize = 8;
@@ -78,7 +78,7 @@ struct Wanted {
 /// When the discovery of the cluster fails.
 pub(super) async fn read(
     cluster: &Arc<ClusterCache>,
-    resources: &[Node],
+    resources: &[OwnedResource],
     destination: &str,
     checks: &Checks,
 ) -> Result<Live, cluster_cache::Error> {
@@ -103,7 +103,7 @@ pub(super) async fn read(
         candidates.into_iter().filter(|(_, object)| !known.contains(&object.key)).unzip();
     let mut wanted: BTreeMap<(String, String, String), Wanted> = BTreeMap::new();
     let mut children = Vec::new();
-    for index in below(&owners, &candidates) {
+    for index in nodes_below(&owners, &candidates) {
         let (resource, object) = (&resources_of[index], &candidates[index]);
         let key = &object.key;
         if checks.has_check(&key.group, &key.kind) {
@@ -142,7 +142,7 @@ impl Wanted {
 /// The requests for the resources themselves. Kinds that do not exist have no objects.
 async fn tops(
     cluster: &Arc<ClusterCache>,
-    resources: &[Node],
+    resources: &[OwnedResource],
 ) -> Result<Vec<Wanted>, cluster_cache::Error> {
     let mut wanted: BTreeMap<(String, String, String), Wanted> = BTreeMap::new();
     for node in resources.iter().filter(|node| !node.name.is_empty()) {
@@ -221,7 +221,7 @@ async fn fetch(
         (wanted, found, done)
     });
     let mut fetched = Fetched::default();
-    for (wanted, found, done) in once::all(work).await {
+    for (wanted, found, done) in once::all_answers(work).await {
         fetched.objects.extend(found);
         if let Err(why) = done {
             fetched.failed.extend(wanted.keys());

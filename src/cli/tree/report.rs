@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use wavegate_engine::resource_tree::Node;
+use wavegate_engine::resource_tree::OwnedResource;
 
 /// The data that is printed.
 #[derive(Debug, Serialize)]
@@ -22,7 +22,7 @@ pub(super) struct TreeReport {
     pub(super) operation: String,
     /// What it waits for; empty when it waits for nothing.
     pub(super) waits_for: String,
-    pub(super) resources: Vec<Node>,
+    pub(super) resources: Vec<OwnedResource>,
     /// What could not be read.
     pub(super) notes: Vec<String>,
 }

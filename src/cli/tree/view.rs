@@ -10,7 +10,7 @@ use gotime::age;
 use wavegate_api::HealthStatus;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::kind::KindRef;
-use wavegate_engine::resource_tree::Node;
+use wavegate_engine::resource_tree::OwnedResource;
 
 /// Objects of one kind below one other that are shown; the rest is one line.
 const SHOWN: usize = 10;
@@ -20,9 +20,9 @@ const HEADER: [&str; 7] = ["NAME", "SYNC", "HEALTH", "WAVE", "HOOK", "AGE", "MES
 /// The header lines and the tree. `all` shows what is folded otherwise: former
 /// ReplicaSets, ControllerRevisions, and more than a few objects of a kind.
 pub(super) fn text(report: &TreeReport, all: bool, now: Timestamp) -> String {
-    let mut out = output::printable(&title(report)) + "\n";
+    let mut out = output::printable_text(&title(report)) + "\n";
     if !report.waits_for.is_empty() {
-        out.push_str(&output::printable(&format!("Waits for: {}", report.waits_for)));
+        out.push_str(&output::printable_text(&format!("Waits for: {}", report.waits_for)));
         out.push('\n');
     }
     out.push('\n');
@@ -80,7 +80,7 @@ pub(in crate::cli) fn short(revision: &str) -> &str {
 
 /// A line of the tree.
 enum Line<'a> {
-    Node(&'a Node),
+    Node(&'a OwnedResource),
     Folded(String),
 }
 
@@ -113,7 +113,7 @@ impl Rows<'_> {
         }
     }
 
-    fn row(&self, node: &Node, prefix: &str) -> [String; 7] {
+    fn row(&self, node: &OwnedResource, prefix: &str) -> [String; 7] {
         let health = node.health.as_ref();
         let state = match health {
             _ if node.missing && node.hook.is_empty() => HealthStatus::Missing.as_str(),
@@ -140,12 +140,12 @@ impl Rows<'_> {
     }
 
     fn age(&self, created: &str) -> String {
-        if created.is_empty() { "-".to_owned() } else { age::since(created, self.now) }
+        if created.is_empty() { "-".to_owned() } else { age::age_since(created, self.now) }
     }
 
     /// `Kind/name`, with the group of a custom resource, and the namespace where it is not
     /// that of the destination.
-    fn name(&self, node: &Node) -> String {
+    fn name(&self, node: &OwnedResource) -> String {
         let kind = KindRef { group: &node.group, version: "", kind: &node.kind };
         let group = if kind.is_built_in() { String::new() } else { format!(".{}", node.group) };
         let elsewhere = !node.namespace.is_empty() && node.namespace != self.namespace;
@@ -155,20 +155,20 @@ impl Rows<'_> {
     }
 
     /// The children of a node, folded by kind.
-    fn children<'n>(&self, node: &'n Node) -> Vec<Line<'n>> {
+    fn children<'n>(&self, node: &'n OwnedResource) -> Vec<Line<'n>> {
         if self.all {
             return node.children.iter().map(Line::Node).collect();
         }
-        let mut kinds: BTreeMap<(&str, &str), Vec<&Node>> = BTreeMap::new();
+        let mut kinds: BTreeMap<(&str, &str), Vec<&OwnedResource>> = BTreeMap::new();
         for child in &node.children {
             kinds.entry((&child.kind, &child.group)).or_default().push(child);
         }
         let mut lines = Vec::new();
         for ((kind, group), children) in kinds {
-            let former = |child: &&Node| {
+            let former = |child: &&OwnedResource| {
                 child.scaled_down || (group == "apps" && kind == "ControllerRevision")
             };
-            let (former, mut children): (Vec<&Node>, Vec<&Node>) =
+            let (former, mut children): (Vec<&OwnedResource>, Vec<&OwnedResource>) =
                 children.into_iter().partition(former);
             if children.len() > SHOWN {
                 // Stable: those of one health stay in the order of their names.
@@ -193,13 +193,14 @@ impl Rows<'_> {
 }
 
 /// How much an object needs attention: the worst first, Healthy and unknown ones last.
-fn severity(node: &Node) -> HealthStatus {
-    let of = |node: &Node| node.health.as_ref().map_or(HealthStatus::Healthy, |h| h.status);
+fn severity(node: &OwnedResource) -> HealthStatus {
+    let of =
+        |node: &OwnedResource| node.health.as_ref().map_or(HealthStatus::Healthy, |h| h.status);
     node.children.iter().map(severity).fold(of(node), HealthStatus::worst)
 }
 
 /// The line for objects that are not shown.
-fn more(kind: &str, rest: &[&Node]) -> String {
+fn more(kind: &str, rest: &[&OwnedResource]) -> String {
     let mut counts: BTreeMap<HealthStatus, usize> = BTreeMap::new();
     for node in rest {
         if let Some(health) = &node.health {
@@ -239,17 +240,17 @@ mod tests {
     use super::*;
     use wavegate_engine::health::Health;
 
-    fn pod(name: &str, status: HealthStatus) -> Node {
-        Node {
+    fn pod(name: &str, status: HealthStatus) -> OwnedResource {
+        OwnedResource {
             kind: "Pod".to_owned(),
             namespace: "shop".to_owned(),
             name: name.to_owned(),
             health: Some(Health::new(status, "")),
-            ..Node::default()
+            ..OwnedResource::default()
         }
     }
 
-    fn lines(node: &Node, all: bool) -> Vec<String> {
+    fn lines(node: &OwnedResource, all: bool) -> Vec<String> {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         let mut rows = Rows { all, now, namespace: "shop", rows: Vec::new() };
         rows.add(vec![Line::Node(node)], "");
@@ -258,11 +259,11 @@ mod tests {
 
     #[test]
     fn many_objects_are_folded_and_the_unhealthy_come_first() {
-        let mut set = Node {
+        let mut set = OwnedResource {
             group: "apps".to_owned(),
             kind: "ReplicaSet".to_owned(),
             name: "web-1".to_owned(),
-            ..Node::default()
+            ..OwnedResource::default()
         };
         set.children = (0..5000).map(|n| pod(&format!("p{n:04}"), HealthStatus::Healthy)).collect();
         set.children[4711] = pod("p4711", HealthStatus::Degraded);
@@ -286,22 +287,22 @@ mod tests {
 
     #[test]
     fn former_replica_sets_are_folded() {
-        let replica_set = |name: &str, scaled_down| Node {
+        let replica_set = |name: &str, scaled_down| OwnedResource {
             group: "apps".to_owned(),
             kind: "ReplicaSet".to_owned(),
             name: name.to_owned(),
             scaled_down,
-            ..Node::default()
+            ..OwnedResource::default()
         };
         let children =
             vec![replica_set("a", true), replica_set("b", false), replica_set("c", true)];
-        let web = Node {
+        let web = OwnedResource {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),
             namespace: "other".to_owned(),
             name: "web".to_owned(),
             children,
-            ..Node::default()
+            ..OwnedResource::default()
         };
         let want = [
             "└─ Deployment/web (namespace other)",

@@ -16,7 +16,7 @@ use crate::cli::rollout_view::set::WatchedSet;
 use crate::cli::rollout_view::signals::READER_GONE;
 use crate::cli::rollout_view::transition::Transition;
 use wavegate_api::ObjectKey;
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 
 /// A rollout that cannot continue must stay so for this time: a controller may be about to
 /// try again.
@@ -149,7 +149,8 @@ impl FollowedRollouts {
     /// What has been reached, and for how long it must stay so.
     fn reached(&mut self) -> Option<(Ending, Duration)> {
         let outcomes = self.live.fleet.outcomes();
-        let is_running = |(_, outcome): &(ObjectKey, Outcome)| *outcome == Outcome::Running;
+        let is_running =
+            |(_, outcome): &(ObjectKey, RolloutOutcome)| *outcome == RolloutOutcome::Running;
         if outcomes.is_empty() {
             let is_gone = self.has_had_sets || self.live.scope().set.is_some();
             return is_gone.then_some((Ending::Deleted, Duration::ZERO));
@@ -159,7 +160,9 @@ impl FollowedRollouts {
             return None;
         }
         let mut sets = outcomes.iter().filter_map(|(key, _)| self.live.fleet.sets.get(key));
-        let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Complete | Outcome::RunEnded);
+        let is_done = |outcome: &RolloutOutcome| {
+            matches!(outcome, RolloutOutcome::Complete | RolloutOutcome::RunEnded)
+        };
         if outcomes.iter().all(|(_, outcome)| is_done(outcome)) {
             // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
             let time = match (sets.any(|set| set.report.has_changed()), &self.newest) {
@@ -173,7 +176,7 @@ impl FollowedRollouts {
         }
         let is_off = outcomes
             .iter()
-            .any(|(_, outcome)| matches!(outcome, Outcome::Invalid { is_off: true, .. }));
+            .any(|(_, outcome)| matches!(outcome, RolloutOutcome::Invalid { is_off: true, .. }));
         let is_early = is_off || sets.any(|set| set.report.may_be_outdated());
         Some((Ending::Stuck, if is_early { STARTED } else { SETTLED }))
     }

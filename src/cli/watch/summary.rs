@@ -7,7 +7,7 @@ use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::set::WatchedSet;
 use crate::cli::rollout_view::text::{Style, StyledLine};
-use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::RolloutOutcome;
 
 impl FollowedRollouts {
     /// What it came to.
@@ -64,11 +64,12 @@ impl FollowedRollouts {
             }
             Ending::TimedOut(time) => {
                 let time = humantime::format_duration(*time);
-                let open = outcomes.iter().filter(|(_, outcome)| *outcome != Outcome::Complete);
+                let open =
+                    outcomes.iter().filter(|(_, outcome)| *outcome != RolloutOutcome::Complete);
                 for (key, outcome) in open {
                     let Some(set) = self.live.fleet.sets.get(key) else { continue };
                     let why = match outcome {
-                        Outcome::Running => waiting(set, now),
+                        RolloutOutcome::Running => waiting(set, now),
                         outcome => describe(set, outcome),
                     };
                     let why = match self.live.disconnected() {

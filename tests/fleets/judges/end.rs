@@ -1,7 +1,7 @@
 //! A rollout ends when faults end and people have seen to what is left: complete, or with a
 //! reason.
 
-use wavegate_simulation::{End as Outcome, History};
+use wavegate_simulation::{History, SpanEnd as Outcome};
 
 use serde_json::Value;
 

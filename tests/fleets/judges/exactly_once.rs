@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wavegate_simulation::Fault;
+use wavegate_simulation::FleetFault;
 
 use super::{AWARE, Judge, Known, Verdict};
 use crate::app;
@@ -33,7 +33,7 @@ impl Judge for ExactlyOnce {
         let drifts = known.case.events.iter().filter_map(|event| match &event.what {
             What::Drift(drifted) if drifted == name => Some((event.at, event.at)),
             // Each Application has a Deployment, and a kind that is not there has no objects.
-            What::Fault(Fault::Vanishes { resource: "deployments", code: 404, lasting }) => {
+            What::Fault(FleetFault::Vanishes { resource: "deployments", code: 404, lasting }) => {
                 Some((event.at, event.at + *lasting))
             }
             _ => None,

@@ -15,7 +15,7 @@ mod waits;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_sim::{Entry, Exchange};
+use kube_sim::{Exchange, RecordedRequest};
 use serde_json::Value;
 use wavegate_simulation::History;
 
@@ -215,11 +215,11 @@ impl Court {
     }
 
     /// Takes what happened; before the change begins, there is no time when that is.
-    pub fn see(&mut self, started: Option<Timestamp>, entry: &Entry) {
+    pub fn see(&mut self, started: Option<Timestamp>, entry: &RecordedRequest) {
         self.now = match entry {
-            Entry::Change(change) => change.time,
-            Entry::Exchange(exchange) => exchange.answered,
-            Entry::Disturbed(disturbed) => disturbed.at,
+            RecordedRequest::Change(change) => change.time,
+            RecordedRequest::Exchange(exchange) => exchange.answered,
+            RecordedRequest::Disturbed(disturbed) => disturbed.at,
         };
         self.start = started.unwrap_or(self.now);
         self.has_begun = started.is_some();
@@ -228,13 +228,13 @@ impl Court {
         };
         self.strikes.see(since_start, entry);
         match entry {
-            Entry::Change(change) => {
+            RecordedRequest::Change(change) => {
                 let changed = self.world.take(change);
                 let moments = self.track.take(&changed);
                 self.ask(change.time, |judge, known| judge.change(known, &changed, &moments));
                 self.pending.push(changed);
             }
-            Entry::Exchange(exchange) => {
+            RecordedRequest::Exchange(exchange) => {
                 let seq = exchange.request.seq;
                 let caused: Vec<Changed> =
                     self.pending.extract_if(.., |changed| changed.cause == seq).collect();
@@ -250,7 +250,7 @@ impl Court {
                     });
                 }
             }
-            Entry::Disturbed(_) => {}
+            RecordedRequest::Disturbed(_) => {}
         }
     }
 

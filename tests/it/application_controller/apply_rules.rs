@@ -83,21 +83,21 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     let first = uid().await;
     let patches = requests("patch", "configmaps");
     write("2");
-    world.server.inject(Fault::new(Effect::Status(409), patches).times(3));
+    world.server.inject(InjectedFault::new(Effect::Status(409), patches).times(3));
     let app = sync(&world, "app", json!([])).await;
     assert_eq!(phase(&app), "Succeeded", "SE-342: {}", message(&app));
     assert_eq!(uid().await, first, "SE-342");
 
     write("3");
-    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    world.server.inject(InjectedFault::new(Effect::Status(422), patches).times(1));
     let app = sync(&world, "app", json!([])).await;
     assert_eq!(phase(&app), "Failed", "SE-355: {}", message(&app));
     assert_eq!(uid().await, first, "SE-355: without force");
-    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    world.server.inject(InjectedFault::new(Effect::Status(422), patches).times(1));
     let app = sync(&world, "app", json!(["Force=true"])).await;
     assert_eq!(phase(&app), "Failed", "SE-320: it is an option of resources: {}", message(&app));
     assert_eq!(uid().await, first, "SE-320");
-    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    world.server.inject(InjectedFault::new(Effect::Status(422), patches).times(1));
     let force = json!({"syncStrategy": {"apply": {"force": true}}});
     let app = world.sync_to_end("app", force).await;
     assert_eq!(phase(&app), "Succeeded", "SE-320, SE-355: {}", message(&app));
@@ -142,7 +142,7 @@ async fn a_binding_is_replaced_only_when_its_role_changes_se_343() {
                 && record.verb == verb
                 && !record.dry_run
         };
-        world.server.inject(Fault::new(Effect::Status(422), writes).times(1));
+        world.server.inject(InjectedFault::new(Effect::Status(422), writes).times(1));
         let app = sync(&world, "app", json!([option])).await;
         let case = format!("{role} {has_group} {option}: {}", message(&app));
         assert_eq!(phase(&app), if is_replaced { "Succeeded" } else { "Failed" }, "{case}");
@@ -163,7 +163,7 @@ async fn a_deletion_that_is_refused_with_a_conflict_fails_se_252() {
     world.remove("app/old.json");
     world.commit();
     let deletes = requests("delete", "configmaps");
-    world.server.inject(Fault::new(Effect::Status(409), deletes).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(409), deletes).times(usize::MAX));
     let app = world.sync_to_end("app", json!({"prune": true})).await;
     assert_eq!(phase(&app), "Failed", "{}", message(&app));
     let row = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
@@ -172,7 +172,7 @@ async fn a_deletion_that_is_refused_with_a_conflict_fails_se_252() {
     assert_ne!(row["message"], "", "{app}");
     // A busy server refuses a few times: no reason to fail, since a retry runs hooks again.
     world.server.clear_faults();
-    world.server.inject(Fault::new(Effect::Status(409), deletes).times(3));
+    world.server.inject(InjectedFault::new(Effect::Status(409), deletes).times(3));
     let app = world.sync_to_end("app", json!({"prune": true})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     assert_eq!(world.get("v1", "ConfigMap", "web", "old").await, Value::Null);
@@ -195,7 +195,7 @@ async fn all_syncs_share_one_limit_of_requests_se_297_se_566() {
     }
     let creates = requests("create", "configmaps");
     let slow = Duration::from_millis(300);
-    world.server.inject(Fault::new(Effect::Latency(slow), creates).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Latency(slow), creates).times(usize::MAX));
     let started = std::time::Instant::now();
     for name in ["a", "b"] {
         world.sync(name, json!({})).await;

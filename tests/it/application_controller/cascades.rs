@@ -193,7 +193,7 @@ async fn a_deletion_hook_runs_once_whatever_becomes_of_the_write_of_its_end_se_2
         world.until_made(1).await;
         world.rest().await;
         let stores = requests("patch", "applications");
-        world.server.inject(Fault::new(Effect::Status(500), stores).times(usize::MAX));
+        world.server.inject(InjectedFault::new(Effect::Status(500), stores).times(usize::MAX));
         world.complete_job("hook").await;
         until("the end is written again and again", async || {
             let is_failed = |record: &&RequestRecord| stores(record) && record.code == 500;
@@ -223,7 +223,7 @@ async fn a_deletion_waits_for_a_kind_that_cannot_be_listed_for_now_se_436() {
     });
     world.create("v1", "ServiceAccount", &left).await;
     let lists = requests("list", "serviceaccounts");
-    world.server.inject(Fault::new(Effect::Status(500), lists).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(500), lists).times(usize::MAX));
     world.run();
     world.delete_app("app").await;
     let text = "waiting until all kinds of the cluster can be listed";

@@ -148,7 +148,7 @@ async fn who_waits_for_a_cluster_goes_on_when_its_secret_changes() {
             && request.verb == "list"
             && matches!(&*request.resource, "configmaps" | "deployments")
     };
-    silent.server.inject(Fault::new(Effect::Hang, lists).times(usize::MAX));
+    silent.server.inject(InjectedFault::new(Effect::Hang, lists).times(usize::MAX));
     world.cluster("far", json!({"server": silent.address}), json!({})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit_file("two/two.json", &deployment("two", &[]));

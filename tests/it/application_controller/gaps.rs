@@ -19,7 +19,7 @@ async fn without_accounts() -> World {
     let mut world = World::start().await;
     world.crash().await;
     let forbidden = requests("list", "serviceaccounts");
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.write("app/one.json", &config_map("one", "1", &[]));
     world
 }
@@ -105,7 +105,7 @@ async fn a_kind_whose_definition_comes_or_goes_is_listed_again_before_it_is_repo
     world.crash().await;
     left_over(&world, "left", None).await;
     let unknown = requests("list", "serviceaccounts");
-    world.server.inject(Fault::new(Effect::Status(404), unknown).times(1));
+    world.server.inject(InjectedFault::new(Effect::Status(404), unknown).times(1));
     world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.run();
     world.create_app(&world.application("app", "app")).await;

@@ -78,7 +78,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
 
     // What the account may not do fails with the words of the API server.
     let forbidden = |request: &RequestRecord| request.client == DEPLOYER && request.name == "one";
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.commit_file("app/one.json", &config_map("one", "2", &[]));
     world.sync("app", json!({})).await;
     let app = world.until("app", "failed", |app| phase(app) == "Failed").await;

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kube_sim::Entry;
+use kube_sim::RecordedRequest;
 use tokio::time::Instant;
 use wavegate_controller::config::{ApplicationFlags, Config, Flags};
 use wavegate_source::InMemory;
@@ -51,7 +51,7 @@ impl Fleet {
         let seen = Seen::default();
         let into = Arc::clone(&seen);
         server.record_into(move |entry| {
-            let Entry::Change(change) = entry else { return };
+            let RecordedRequest::Change(change) = entry else { return };
             if &*change.resource != "applications" {
                 return;
             }

@@ -37,7 +37,7 @@ impl Far {
                 && request.namespace != namespace
                 && !(request.resource == "namespaces" && request.name == namespace)
         };
-        self.server.inject(Fault::new(Effect::Status(403), outside).times(usize::MAX));
+        self.server.inject(InjectedFault::new(Effect::Status(403), outside).times(usize::MAX));
     }
 
     pub(super) async fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {

@@ -39,7 +39,7 @@ async fn a_namespace_that_cannot_be_created_ends_the_operation_se_201_se_203() {
         let refused = move |record: &RequestRecord| {
             record.client == CONTROLLER && record.resource == "namespaces" && record.verb == verb
         };
-        world.server.inject(Fault::new(Effect::Forbidden, refused).times(usize::MAX));
+        world.server.inject(InjectedFault::new(Effect::Forbidden, refused).times(usize::MAX));
         world.sync("app", json!({"syncOptions": ["CreateNamespace=true"]})).await;
         let app = world.until("app", "over", |app| matches!(phase(app), "Failed" | "Error")).await;
         assert!(message(&app).starts_with(starts), "SE-201, SE-203 {verb}: {}", message(&app));
@@ -72,7 +72,7 @@ async fn a_failure_ends_its_wave_as_se_251_says() {
     world.remove("prune/old.json");
     world.commit_file("prune/new.json", &config_map("new", "1", &[]));
     let deletes = |record: &RequestRecord| record.client == CONTROLLER && record.verb == "delete";
-    world.server.inject(Fault::new(Effect::Forbidden, deletes).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Forbidden, deletes).times(usize::MAX));
     world.patch("prune", json!({"operation": {"sync": {"prune": true}}})).await;
     let app = world.until("prune", "failed", |app| phase(app) == "Failed").await;
     assert!(message(&app).starts_with("one or more objects failed to apply, reason: "), "{app}");
@@ -86,7 +86,7 @@ async fn a_failure_ends_its_wave_as_se_251_says() {
             && matches!(record.verb.as_str(), "create" | "apply" | "patch")
             && !record.dry_run
     };
-    world.server.inject(Fault::new(Effect::Forbidden, creates).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Forbidden, creates).times(usize::MAX));
     let app = run(&world, "apply", json!({"sync": {}})).await;
     assert_eq!(phase(&app), "Failed", "{}", message(&app));
     for name in ["a", "b"] {
@@ -111,7 +111,9 @@ async fn objects_wait_for_their_definition_se_254() {
             && record.resource == "customresourcedefinitions"
             && matches!(record.verb.as_str(), "get" | "list" | "watch")
     };
-    world.server.inject(Fault::new(Effect::Latency(Duration::from_millis(700)), reads).times(3));
+    world
+        .server
+        .inject(InjectedFault::new(Effect::Latency(Duration::from_millis(700)), reads).times(3));
     let app = run(&world, "app", json!({"sync": {}})).await;
     assert_eq!(phase(&app), "Succeeded", "SE-254: {}", message(&app));
     let made = world.made();

@@ -97,7 +97,7 @@ async fn a_kind_that_must_not_be_listed_holds_no_comparison() {
     let forbidden = |record: &RequestRecord| {
         record.client == CONTROLLER && record.resource == "serviceaccounts"
     };
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(usize::MAX));
     world.create("v1", "ConfigMap", &map("stray", json!({}))).await;
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
     world.commit_file("app/one.json", &config_map("one", "1", &[]));

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use redis::Commands;
 use wavegate_application::argocd_cache::{
-    Credentials, ReaderSettings, RedisSettings, RedisTls, ShownLabels,
+    ReaderSettings, RedisCredentials, RedisSettings, RedisTls, ShownLabels,
 };
 
 use super::*;
@@ -247,7 +247,8 @@ async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clusters_can_be_read_as_ca_026() {
     let Some(redis) = Redis::start(&["--requirepass", "right"]) else { return };
-    let credentials = Credentials { password: "right".to_owned(), ..Credentials::default() };
+    let credentials =
+        RedisCredentials { password: "right".to_owned(), ..RedisCredentials::default() };
     let every = Duration::from_millis(300);
     let settings = RedisSettings { credentials, cluster_info_every: every, ..redis.settings() };
     let world = World::with(with_redis(settings)).await;

@@ -337,7 +337,7 @@ fn the_component_for_readers_gives_the_label_of_the_controller_as_ca_512() {
     let built = Command::new(kustomize).arg("build").arg(root.path()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let text = String::from_utf8(built.stdout).unwrap();
-    let all = wavegate_api::yaml::documents(&text).unwrap();
+    let all = wavegate_api::yaml::parse_documents(&text).unwrap();
     let of = |kind: &str| {
         let found = all.iter().map(|document| &document.value);
         found.filter(|object| object["kind"] == kind).cloned().collect::<Vec<Value>>()

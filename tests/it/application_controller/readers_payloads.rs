@@ -25,10 +25,10 @@ impl World {
 
     /// A world in which no kubelet and no cloud write a status.
     async fn alone(settings: ApplicationSettings) -> Self {
-        let options = workloads::Options {
+        let options = workloads::WorkloadOptions {
             kubelet: false,
             infrastructure: false,
-            ..workloads::Options::default()
+            ..workloads::WorkloadOptions::default()
         };
         Self::with_workloads(settings, options).await
     }

@@ -192,7 +192,7 @@ async fn deletions_are_idempotent_se_293_se_362() {
     world.commit_file("app/two.json", &config_map("two", "1", &[]));
     // The deletions succeed, and their answers are lost: they are sent again.
     let deletes = |record: &RequestRecord| record.client == CONTROLLER && record.verb == "delete";
-    world.server.inject(Fault::new(Effect::DropAfterApplying, deletes).times(2));
+    world.server.inject(InjectedFault::new(Effect::DropAfterApplying, deletes).times(2));
     let app = synced(&world, "app").await;
     assert_eq!(phase(&app), "Succeeded", "SE-293: {}", message(&app));
     assert!(!exists(&world, "Job", "hook").await, "SE-291");

@@ -130,7 +130,7 @@ async fn a_failed_dry_run_is_a_comparison_error_of_its_object_se_158() {
     world.write("app/two.json", &config_map("two", "1", &[]));
     world.predicted_app("ServerSideDiff=true").await;
     let is_refused = |request: &RequestRecord| request.dry_run && request.name == "one";
-    world.server.inject(Fault::new(Effect::Status(403), is_refused).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), is_refused).times(usize::MAX));
     world.refresh("app").await;
     let text = "error calculating server side diff: ConfigMap/one: ";
     let app = world.until("app", "told", |app| condition(app, "ComparisonError", text)).await;

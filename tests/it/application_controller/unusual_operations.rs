@@ -68,7 +68,7 @@ async fn a_discovery_that_is_not_authenticated_is_repeated_se_205() {
     };
     let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
     let mut changes = api.watch(&Default::default(), "0").await.unwrap().boxed();
-    world.server.inject(Fault::new(Effect::Status(401), is_discovery).times(3));
+    world.server.inject(InjectedFault::new(Effect::Status(401), is_discovery).times(3));
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
@@ -183,7 +183,7 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
             && record.verb == "update"
             && !record.dry_run
     };
-    world.server.inject(Fault::new(Effect::Status(422), refuse).times(10));
+    world.server.inject(InjectedFault::new(Effect::Status(422), refuse).times(10));
     let third = write("3");
     world.sync("app", json!({"revision": third})).await;
     let is_over = |app: &Value| {
@@ -230,7 +230,9 @@ async fn a_termination_during_a_write_is_kept_se_287() {
     let mut changes = api.watch(&Default::default(), "0").await.unwrap().boxed();
     let slow = requests("patch", "applications");
     // Each write takes long enough for another client to be faster.
-    world.server.inject(Fault::new(Effect::Latency(Duration::from_millis(300)), slow).times(50));
+    world
+        .server
+        .inject(InjectedFault::new(Effect::Latency(Duration::from_millis(300)), slow).times(50));
     world.sync("app", json!({"revision": revision})).await;
     world.until("app", "running", |app| phase(app) == "Running").await;
     world.terminate("app").await;
@@ -270,7 +272,7 @@ async fn a_conflict_does_not_leave_the_finalizer_of_a_hook_se_295() {
             && matches!(record.verb.as_str(), "patch" | "update")
             && !record.dry_run
     };
-    world.server.inject(Fault::new(Effect::Status(409), removes).times(2));
+    world.server.inject(InjectedFault::new(Effect::Status(409), removes).times(2));
     let app = world.sync_until_settled("app", json!({"revision": revision})).await;
     assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
     let conflicts = world.server.requests().into_iter().filter(|record| record.code == 409);

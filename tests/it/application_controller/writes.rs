@@ -22,7 +22,7 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
             && until.load(Ordering::Relaxed)
             && count.fetch_add(1, Ordering::Relaxed) % 2 == 0
     };
-    world.server.inject(Fault::new(Effect::Status(413), too_large).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(413), too_large).times(usize::MAX));
     world.sync("app", json!({"revision": revision})).await;
     let reported = |app: &Value| condition(app, "UnknownError", "too large to be stored");
     let app = world.until("app", "reported", reported).await;
@@ -44,7 +44,7 @@ async fn a_running_operation_that_cannot_be_recorded_ends_as_se_062() {
     world.until_made(1).await;
     world.until("app", "in its hook", |app| phase(app) == "Running").await;
     world.rest().await;
-    let too_large = Fault::new(Effect::Status(413), writes_application);
+    let too_large = InjectedFault::new(Effect::Status(413), writes_application);
     world.server.inject(too_large.times(1));
     let complete = json!({"status": {
         "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}],
@@ -85,7 +85,7 @@ async fn a_change_during_a_write_is_seen() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit_file("other/two.json", &config_map("two", "2", &[]));
-    let slow = Fault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
+    let slow = InjectedFault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
     world.server.inject(slow);
     world.create_app(&world.application("app", "app")).await;
     // The first write is on its way, without a resource version that knows of this.

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate_cluster::watch::object::resource;
+use kube_sim::{Effect, InjectedFault, RequestRecord};
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -68,7 +68,7 @@ impl Shop {
     }
 
     fn applications(&self) -> Api<DynamicObject> {
-        let resource = resource("Application");
+        let resource = kind_resource("Application");
         Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource)
     }
 
@@ -283,7 +283,7 @@ async fn hydrated_manifests_are_compared_with_the_branch_that_they_are_synced_fr
 async fn what_cannot_be_compared_is_no_success() {
     let shop = Shop::synced().await;
     let forbid = |resource: &'static str| {
-        Fault::new(Effect::Status(403), move |request: &RequestRecord| {
+        InjectedFault::new(Effect::Status(403), move |request: &RequestRecord| {
             request.resource == resource && request.client != "test"
         })
         .times(100)
@@ -425,7 +425,7 @@ async fn a_difference_is_predicted_by_the_server_se_150_se_158() {
     let data = maps.get("settings").await.unwrap().data.unwrap();
     assert_eq!(data["color"], "blue", "nothing is changed");
     let refused = |request: &RequestRecord| request.dry_run && request.name == "settings";
-    shop.cluster.server.inject(Fault::new(Effect::Status(403), refused).times(usize::MAX));
+    shop.cluster.server.inject(InjectedFault::new(Effect::Status(403), refused).times(usize::MAX));
     let diff = shop.cluster.run(&["diff", "shop"]).await;
     let all = format!("{}{}", diff.out, diff.err);
     assert!(all.contains("error calculating server side diff: ConfigMap/settings: "), "{all}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -63,7 +63,7 @@ async fn bash_completes_names_from_the_cluster() {
         cluster.create("ApplicationSet", object.clone()).await;
     }
     let api: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "default", &resource("ApplicationSet"));
+        Api::namespaced_with(cluster.client.clone(), "default", &kind_resource("ApplicationSet"));
     object["metadata"]["name"] = "elsewhere".into();
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();

@@ -7,7 +7,7 @@ use kube_sim::Server;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use wavegate_api::crds;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::*;
 
@@ -36,7 +36,7 @@ impl Cluster {
         let (serving, until) = (server.clone(), stop.clone());
         tokio::spawn(async move { serving.serve(listener, until).await });
         let client = server.client_as("test");
-        for crd in crds::all() {
+        for crd in crds::all_definitions() {
             Api::all(client.clone()).create(&PostParams::default(), &crd).await.unwrap();
         }
         let namespace = serde_json::from_value(json!({"metadata": {"name": "argocd"}})).unwrap();
@@ -56,7 +56,7 @@ impl Cluster {
 
     /// Objects of a kind in the namespace of the control plane.
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), "argocd", &resource(kind))
+        Api::namespaced_with(self.client.clone(), "argocd", &kind_resource(kind))
     }
 
     pub async fn patch_status(&self, kind: &str, name: &str, patch: &Value) {
@@ -185,7 +185,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
     cluster.patch_status("ApplicationSet", "set", &status).await;
 
     let explained = cluster.run(&["explain", "set"]).await;
-    let age = gotime::age::since("2026-01-02T03:04:05Z", jiff::Timestamp::now());
+    let age = gotime::age::age_since("2026-01-02T03:04:05Z", jiff::Timestamp::now());
     let want = [
         "set waits in step 1 of 2: a: Deployment shop/web is Degraded: image pull failed (and 1 more)",
         "",

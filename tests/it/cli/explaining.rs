@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault, RequestRecord, workloads};
+use kube_sim::{Effect, InjectedFault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::Cluster;
@@ -42,10 +42,10 @@ impl Shop {
             "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true,
         });
         let stop = CancellationToken::new();
-        let options = workloads::Options {
+        let options = workloads::WorkloadOptions {
             delay: Duration::from_millis(50),
             pods: true,
-            ..workloads::Options::default()
+            ..workloads::WorkloadOptions::default()
         };
         tokio::spawn(workloads::run(cluster.server.client_as("simulation"), options, stop.clone()));
         Self { cluster, owner, stop }
@@ -228,7 +228,7 @@ async fn what_may_not_be_read_is_said_and_the_rest_explained() {
     shop.waits_for(&deployment, "web", false).await;
     shop.explains(&["ReplicaSet shop/web-"]).await;
     let pods = |request: &RequestRecord| request.resource == "pods" && request.verb == "list";
-    shop.cluster.server.inject(Fault::new(Effect::Status(403), pods).times(100));
+    shop.cluster.server.inject(InjectedFault::new(Effect::Status(403), pods).times(100));
     let explained = shop.explains(&["ReplicaSet shop/web-", "FailedCreate"]).await;
     let note = "note: not explained down to Pods: Deployment shop/web: pods: ";
     assert!(explained.err.starts_with(note), "{}", explained.err);

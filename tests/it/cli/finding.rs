@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 
 use super::embedded::Cluster;
 use super::*;
@@ -36,7 +36,7 @@ impl World {
     }
 
     fn forbid(&self, matches: impl Fn(&str, &str) -> bool + Send + Sync + 'static) {
-        let fault = Fault::new(Effect::Status(403), move |request| {
+        let fault = InjectedFault::new(Effect::Status(403), move |request| {
             request.resource == "applicationsets" && matches(&request.verb, &request.namespace)
         });
         self.cluster.server.inject(fault.times(1000));

@@ -65,7 +65,7 @@ fn objects(folder: &str) -> Vec<Value> {
     let is_yaml = |path: &&PathBuf| path.extension().is_some_and(|e| e == "yaml" || e == "json");
     for file in files.iter().filter(is_yaml) {
         let text = std::fs::read_to_string(file).unwrap();
-        for document in wavegate_api::yaml::documents(&text).unwrap() {
+        for document in wavegate_api::yaml::parse_documents(&text).unwrap() {
             let mut object = document.value;
             if KINDS.iter().any(|kind| object["kind"] == *kind) {
                 without_sources(&mut object);
@@ -245,7 +245,7 @@ fn mutated_objects_are_rendered_and_planned_or_refused() {
 
 /// The API server accepts anything, as with definitions of an older version.
 async fn without_schemas(cluster: &Cluster) {
-    for definition in crds::all() {
+    for definition in crds::all_definitions() {
         let name = definition.metadata.name.clone().unwrap_or_default();
         let mut versions = serde_json::to_value(&definition.spec.versions).unwrap();
         for version in versions.as_array_mut().unwrap() {

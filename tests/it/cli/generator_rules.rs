@@ -359,7 +359,8 @@ fn steps_have_limits_as_340_as_342_as_343_as_007() {
 fn the_definition_of_sets_says_what_is_required_as_005_as_008() {
     let run = wavegate(&["crds"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    let documents = run.out.split("\n---\n").map(|text| wavegate_api::yaml::value(text).unwrap());
+    let documents =
+        run.out.split("\n---\n").map(|text| wavegate_api::yaml::parse_value(text).unwrap());
     let set = documents.into_iter().find(|one| one["spec"]["names"]["kind"] == "ApplicationSet");
     let set = set.unwrap();
     let schema = &set["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];

@@ -8,7 +8,7 @@ use super::with_input;
 /// branch of each rule, for objects as a cluster holds them.
 #[test]
 fn every_branch_of_every_rule_is_printed_se_450_to_se_477() {
-    let table = wavegate_api::yaml::value(include_str!("../../data/health.yaml")).unwrap();
+    let table = wavegate_api::yaml::parse_value(include_str!("../../data/health.yaml")).unwrap();
     let table = table.as_array().unwrap();
     let documents: Vec<String> = table.iter().map(|row| row["object"].to_string()).collect();
     let run = with_input(&["health", "-f", "-", "-o", "json"], documents.join("\n---\n"));

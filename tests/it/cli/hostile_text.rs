@@ -41,7 +41,7 @@ fn escaped_text_can_be_parsed() {
     let json = with_input(&["render", "-f", "-", "-o", "json"], hostile_set());
     let application = &json.json()["items"][0];
     let yaml = with_input(&["render", "-f", "-", "-o", "yaml"], hostile_set());
-    assert_eq!(wavegate_api::yaml::value(&yaml.out).unwrap(), *application, "{}", yaml.out);
+    assert_eq!(wavegate_api::yaml::parse_value(&yaml.out).unwrap(), *application, "{}", yaml.out);
     assert_eq!(application["metadata"]["annotations"]["note"], HOSTILE);
     assert!(json.out.contains("\\u009b31m\\u202e"), "{}", json.out);
     assert!(yaml.out.contains("note: \"a\\u009b31m\\u202eb\\u007f\""), "{}", yaml.out);

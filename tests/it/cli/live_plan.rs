@@ -221,12 +221,12 @@ async fn guards_that_hold_everything_are_reported_with_the_plan_se_072() {
 /// Who may not list ApplicationSets still gets the plan, with a note.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_needs_no_permission_to_list_sets_as_142() {
-    use kube_sim::{Effect, Fault, RequestRecord};
+    use kube_sim::{Effect, InjectedFault, RequestRecord};
     let cluster = cluster().await;
     let lists = |request: &RequestRecord| {
         request.resource == "applicationsets" && request.verb == "list" && request.client != "test"
     };
-    cluster.server.inject(Fault::new(Effect::Status(403), lists).times(usize::MAX));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), lists).times(usize::MAX));
     let run = cluster.run(&["plan", "--live", "-n", "argocd", "set", "-o", "json"]).await;
     assert_eq!(run.json()["live"][2]["change"], "delete", "{}{}", run.out, run.err);
     assert!(run.err.contains("another ApplicationSet takes Applications over"), "{}", run.err);
@@ -237,7 +237,7 @@ async fn a_plan_needs_no_permission_to_list_sets_as_142() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_without_its_policies_says_so_and_has_no_hash() {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    use kube_sim::{Effect, Fault, RequestRecord};
+    use kube_sim::{Effect, InjectedFault, RequestRecord};
     let cluster = cluster().await;
     let plan = async |args: &[&str]| {
         let all = [&["plan", "--live", "-n", "argocd", "set"][..], args].concat();
@@ -250,7 +250,7 @@ async fn a_plan_without_its_policies_says_so_and_has_no_hash() {
     let lists = |request: &RequestRecord| {
         request.resource == "rolloutpolicies" && request.verb == "list" && request.client != "test"
     };
-    cluster.server.inject(Fault::new(Effect::Status(403), lists).times(2));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), lists).times(2));
     let hidden = plan(&["-o", "json"]).await;
     assert_eq!(hidden.code, known.code, "{}", hidden.err);
     assert_eq!(hidden.json()["steering"]["hash"], Value::Null, "{}", hidden.out);

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 use wavegate_controller::leader::LEASE;
 
 use super::arguments::Running;
@@ -65,7 +65,7 @@ async fn a_changed_setting_acts_although_its_first_reads_fail() {
         let take = |left: usize| left.checked_sub(1);
         is_read(request) && fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
     };
-    cluster.server.inject(Fault::new(Effect::Status(500), refused).times(usize::MAX));
+    cluster.server.inject(InjectedFault::new(Effect::Status(500), refused).times(usize::MAX));
     change(&cluster, json!({"applicationsetcontroller.policy": "create-only"})).await;
     let log = running.until_logged("the settings have changed").await;
     assert_eq!(left.load(Ordering::SeqCst), 0, "the reads have failed");

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -131,7 +131,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
     cluster.create("ApplicationSet", fleet(labels)).await;
     // AS-601: it is in the cache, and not in an allowed namespace.
     let sets: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "elsewhere", &resource("ApplicationSet"));
+        Api::namespaced_with(cluster.client.clone(), "elsewhere", &kind_resource("ApplicationSet"));
     let other = serde_json::from_value(fleet(json!({}))).unwrap();
     sets.create(&PostParams::default(), &other).await.unwrap();
 

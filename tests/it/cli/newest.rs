@@ -172,7 +172,7 @@ async fn definitions_are_waited_for_until_they_are_served() {
 
     let waiting = run(&["crds", "--wait", "--timeout", "150s"]);
     let client = Arc::new(server.client_as("test"));
-    for definition in wavegate_api::crds::all() {
+    for definition in wavegate_api::crds::all_definitions() {
         Api::all(client.as_ref().clone())
             .create(&PostParams::default(), &definition)
             .await

@@ -14,7 +14,7 @@ use super::*;
 /// The rules of the role that is needed without the embedded sync engine.
 fn rules() -> Vec<Value> {
     let text = std::fs::read_to_string(repository("deploy/rbac.yaml")).unwrap();
-    let documents = wavegate_api::yaml::documents(&text).unwrap();
+    let documents = wavegate_api::yaml::parse_documents(&text).unwrap();
     let role = documents.into_iter().map(|document| document.value).find(|object| {
         object["kind"] == "ClusterRole" && object["metadata"]["name"] == "wavegate-controller"
     });

@@ -5,7 +5,7 @@ use std::time::Instant;
 use kube::Api;
 use kube::core::DynamicObject;
 use redis::Commands as _;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -159,7 +159,7 @@ async fn flags_and_variables_of_redis_are_those_of_argo_cd_as_ca_101() {
     assert!(series.keys().any(|name| name.starts_with("argocd_redis_request_duration_bucket")));
 
     // What others wrote stays, and what the Application had goes (CA-120, CA-216).
-    let kind = resource("Application");
+    let kind = kind_resource("Application");
     let api: Api<DynamicObject> =
         Api::namespaced_with(site.cluster.client.clone(), "argocd", &kind);
     api.delete("app", &kube::api::DeleteParams::default()).await.unwrap();

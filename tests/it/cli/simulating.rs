@@ -158,7 +158,7 @@ async fn the_set_of_a_cluster_is_simulated_and_nothing_is_written() {
     let report = run.json();
     assert_eq!(report["outcome"]["end"], "Complete");
     assert_eq!(report["timeline"]["sets"][0]["steps"].as_array().unwrap().len(), 2);
-    let writes = |counts: &kube_sim::Counts| -> u64 {
+    let writes = |counts: &kube_sim::RequestCounts| -> u64 {
         let verbs = ["create", "update", "patch", "apply", "delete"];
         let is_write = |verb: &str| verbs.contains(&verb);
         counts.iter().filter(|((_, verb, _), _)| is_write(verb)).map(|(_, count)| *count).sum()

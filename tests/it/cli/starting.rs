@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::api::PostParams;
-use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate_cluster::watch::object::resource;
+use kube_sim::{Effect, InjectedFault, RequestRecord};
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -91,7 +91,7 @@ fn refuse(cluster: &Cluster, resource: &'static str, code: u16) -> Arc<AtomicBoo
             && request.resource == resource
             && matches!(request.verb.as_str(), "get" | "list" | "watch")
     };
-    cluster.server.inject(Fault::new(Effect::Status(code), refused).times(usize::MAX));
+    cluster.server.inject(InjectedFault::new(Effect::Status(code), refused).times(usize::MAX));
     switch
 }
 
@@ -101,7 +101,7 @@ async fn elsewhere(cluster: &Cluster) {
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client.clone());
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let sets: Api<kube::core::DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "team", &resource("ApplicationSet"));
+        Api::namespaced_with(cluster.client.clone(), "team", &kind_resource("ApplicationSet"));
     let mut set: Value = serde_json::from_str(&set(&["b"], json!([]))).unwrap();
     set["metadata"]["name"] = "other".into();
     let set = serde_json::from_value(set).unwrap();

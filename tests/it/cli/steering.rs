@@ -8,7 +8,7 @@ use std::process::{ChildStdout, Command};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 
 use super::embedded::Cluster;
 use super::proxy::Proxy;
@@ -316,7 +316,7 @@ async fn two_people_approve_at_once() {
     let patches = |request: &kube_sim::RequestRecord| {
         request.verb == "patch" && request.resource == "rolloutruns"
     };
-    world.cluster.server.inject(Fault::new(Effect::Status(409), patches).times(3));
+    world.cluster.server.inject(InjectedFault::new(Effect::Status(409), patches).times(3));
     let args = ["approve", "shop", "--yes"];
     let (ann, bob) = tokio::join!(world.by("ann", &args), world.by("bob", &args));
     ann.prints("ApplicationSet argocd/shop: approved (run shop-10)\n");
@@ -414,7 +414,7 @@ async fn without_a_review_the_user_of_the_context_is_marked() {
     let owner = world.set("shop", json!({})).await;
     world.run(&owner, "shop-1", waits_for_approval(&[gate("prod", 1)])).await;
     let reviews = |request: &kube_sim::RequestRecord| request.resource == "selfsubjectreviews";
-    world.cluster.server.inject(Fault::new(Effect::Status(404), reviews).times(9));
+    world.cluster.server.inject(InjectedFault::new(Effect::Status(404), reviews).times(9));
     let ran = world.ann(&["abort", "shop", "-y"]).await;
     ran.prints("ApplicationSet argocd/shop: abort requested (run shop-1)\n");
     let abort = world.get("RolloutRun", "shop-1").await["spec"]["abort"].clone();

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 
 use super::embedded::Cluster;
 use super::*;
@@ -185,7 +185,7 @@ async fn what_is_forbidden_is_noted_once() {
     let forbidden = |request: &RequestRecord| {
         matches!(request.resource.as_str(), "pods" | "configmaps") && request.client != "test"
     };
-    cluster.server.inject(Fault::new(Effect::Status(403), forbidden).times(100));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), forbidden).times(100));
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!(tree.code, 0, "{}", tree.err);
     assert_eq!(tree.err.lines().count(), 2, "{}", tree.err);
@@ -196,7 +196,7 @@ async fn what_is_forbidden_is_noted_once() {
     // Nothing but the Application can be read.
     let all =
         |request: &RequestRecord| request.resource != "applications" && request.client != "test";
-    cluster.server.inject(Fault::new(Effect::Status(403), all).times(100));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), all).times(100));
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!(tree.code, 0, "{}", tree.err);
     assert!(tree.out.contains("└─ Deployment/web"), "{}", tree.out);
@@ -217,7 +217,7 @@ async fn objects_of_another_cluster_are_read_with_its_secret() {
 
     // Without the Secrets: the status alone, and the reason.
     let secrets = |request: &RequestRecord| request.resource == "secrets";
-    cluster.server.inject(Fault::new(Effect::Status(403), secrets).times(100));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), secrets).times(100));
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!(tree.code, 0, "{}", tree.err);
     says(&tree.err, "note: only the status is shown, since live objects cannot be read: ");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -72,7 +72,7 @@ async fn an_application_that_cannot_be_created_says_so_everywhere() {
             && request.client.starts_with("wavegate")
     };
     // Each of the three creations is refused, and tried again.
-    cluster.server.inject(Fault::new(Effect::Status(422), refused).times(1_000_000));
+    cluster.server.inject(InjectedFault::new(Effect::Status(422), refused).times(1_000_000));
     let mut running = Running::start(&cluster, &ARGS, &[]);
     let reported = until(&cluster, "the refusal is reported", |set| {
         waits(set, "a", "FailedWrite") && waits(set, "b", "FailedWrite")
@@ -152,7 +152,7 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
             && request.name == "a"
             && request.client.starts_with("wavegate")
     };
-    cluster.server.inject(Fault::new(Effect::Status(403), patched).times(1_000_000));
+    cluster.server.inject(InjectedFault::new(Effect::Status(403), patched).times(1_000_000));
     let api = cluster.api("ApplicationSet");
     let change = json!({"spec": {"template": {"spec": {"source": {"repoURL": "https://other"}}}}});
     let params = kube::api::PatchParams::default();

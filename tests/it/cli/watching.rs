@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 
 use super::embedded::Cluster;
 use super::proxy::Proxy;
@@ -483,7 +483,7 @@ async fn wrong_use_and_missing_permissions_are_errors() {
     assert!(said.contains(&want) && said.contains("refused"), "{said}");
     let refuse =
         |request: &RequestRecord| request.verb == "watch" && request.resource == "applications";
-    watched.cluster.server.inject(Fault::new(Effect::Status(403), refuse).times(100));
+    watched.cluster.server.inject(InjectedFault::new(Effect::Status(403), refuse).times(100));
     let refused = watched.cluster.run(&["status", "set", "--watch"]).await;
     refused.fails(2, &["error: cannot watch: Applications of namespace argocd: "]);
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -377,7 +377,7 @@ async fn events_at_a_replica_that_waits_share_their_listings() {
         record.verb == "list" && ["applicationsets", "applications"].contains(&&*record.resource)
     };
     let slow = Effect::Latency(Duration::from_secs(2));
-    cluster.server.inject(Fault::new(slow, lists).times(usize::MAX));
+    cluster.server.inject(InjectedFault::new(slow, lists).times(usize::MAX));
     cluster.server.forget_requests();
     let headers = [("X-GitHub-Event", "push")];
     let (first, rest) = (github("refs/heads/other"), github("refs/heads/main"));

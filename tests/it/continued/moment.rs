@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_sim::{Clock, Entry, EventType, Server};
+use kube_sim::{EventType, RecordedRequest, Server, ServerClock};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -61,7 +61,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn look(&mut self, clock: &Clock, reached: &Notify) {
+    fn look(&mut self, clock: &ServerClock, reached: &Notify) {
         let is_it = self.is.as_ref().is_some_and(|is| is(&self.state));
         if self.found.is_none() && is_it {
             self.found = Some((self.state.clone(), clock.now()));
@@ -76,7 +76,7 @@ impl Follower {
 pub struct Moment {
     follower: Arc<Mutex<Follower>>,
     reached: Arc<Notify>,
-    clock: Clock,
+    clock: ServerClock,
 }
 
 impl Moment {
@@ -87,7 +87,7 @@ impl Moment {
         let (follower, reached, clock) =
             (moment.follower.clone(), moment.reached.clone(), moment.clock.clone());
         server.record_into(move |entry| {
-            let Entry::Change(change) = entry else { return };
+            let RecordedRequest::Change(change) = entry else { return };
             // The installation brings them.
             if &*change.resource == "customresourcedefinitions" {
                 return;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kube_sim::{Clock, Server, Settings};
+use kube_sim::{Server, ServerClock, ServerSettings};
 use serde_json::{Value, json};
 use wavegate_net::clock::Clock as ControllerClock;
 
@@ -117,13 +117,13 @@ impl Stage {
         served.take_over(&mut objects);
         let mut setup = Setup::default();
         // With other UIDs than those in the record.
-        let settings = Settings { seed: 0x434f_4e54, ..Settings::default() };
+        let settings = ServerSettings { seed: 0x434f_4e54, ..ServerSettings::default() };
         let settings = match when {
             When::AMomentLater => {
-                let clock = Clock::starting_at(recorded.at);
+                let clock = ServerClock::starting_at(recorded.at);
                 let time = clock.clone();
                 setup.clock = ControllerClock::of(move || time.now());
-                Settings { clock, ..settings }
+                ServerSettings { clock, ..settings }
             }
             When::LongAfter => {
                 // The server has deleted them after an hour.

@@ -124,7 +124,7 @@ fn the_image_runs_as_the_deployment_does() {
         all.iter().rev().find(|(found, _)| found == name).map(|(_, rest)| rest.clone()).unwrap()
     };
     let deployment = std::fs::read_to_string(root().join("deploy/deployment.yaml")).unwrap();
-    let deployment = wavegate_api::yaml::value(&deployment).unwrap();
+    let deployment = wavegate_api::yaml::parse_value(&deployment).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let user = pod["securityContext"]["runAsUser"].as_u64().unwrap();
     assert_eq!(value("USER"), format!("{user}:{user}"));

@@ -12,7 +12,8 @@ use super::markdown::{Page, files};
 
 /// The schema of a kind.
 fn schema(kind: &str) -> Value {
-    let definition = crds::all().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+    let definition =
+        crds::all_definitions().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
     serde_json::to_value(&definition).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         .clone()
 }
@@ -89,7 +90,7 @@ fn yaml_of_the_pages_is_valid() {
     for path in files("md") {
         for block in Page::read(&path).blocks().filter(|block| block.language == "yaml") {
             let place = format!("{path}:{}", block.line);
-            let values = wavegate_api::yaml::documents(&block.text)
+            let values = wavegate_api::yaml::parse_documents(&block.text)
                 .unwrap_or_else(|error| panic!("{place}: {error}"));
             for value in values.into_iter().map(|document| document.value) {
                 let is_set = value["kind"] == "ApplicationSet";

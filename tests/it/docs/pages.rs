@@ -81,7 +81,11 @@ impl Cluster {
         std::fs::write(&kubeconfig, server.kubeconfig(listener.local_addr().unwrap())).unwrap();
         let stop = CancellationToken::new();
         let workloads = server.client_as("workloads");
-        tokio::spawn(workloads::run(workloads, workloads::Options::default(), stop.clone()));
+        tokio::spawn(workloads::run(
+            workloads,
+            workloads::WorkloadOptions::default(),
+            stop.clone(),
+        ));
         let until = stop.clone();
         tokio::spawn(async move { server.serve(listener, until).await });
         Self { kubeconfig, is_shared: false, _files: Some(files), _stop: Some(stop.drop_guard()) }

@@ -128,7 +128,8 @@ fn state(name: &str, section: &str) -> Option<State> {
     if let Some(state) = find(&tables, |unused| unused == name) {
         return Some(state);
     }
-    let accepted = wavegate_controller::config::accepted().find(|(accepted, _)| *accepted == name);
+    let accepted =
+        wavegate_controller::config::accepted_settings().find(|(accepted, _)| *accepted == name);
     if let Some((_, why)) = accepted {
         return Some(State::Not(UnusedEffect::None, why));
     }
@@ -184,7 +185,7 @@ fn paths(schema: &Value, path: &str, all: &mut BTreeSet<String>) {
 /// The fields that users write, by kind.
 fn fields() -> BTreeMap<String, BTreeSet<String>> {
     let mut kinds = BTreeMap::new();
-    for definition in crds::all() {
+    for definition in crds::all_definitions() {
         let definition = serde_json::to_value(definition).unwrap();
         if definition["spec"]["group"] != wavegate_api::GROUP {
             continue;
@@ -366,7 +367,7 @@ fn the_tables_name_what_exists() {
     let named = FIELDS.iter().flat_map(|one| &one.names);
     let unknown: Vec<_> = named.filter(|name| !fields.contains(**name)).collect();
     assert!(unknown.is_empty(), "the definitions lack {unknown:?}");
-    let accepted = wavegate_controller::config::accepted().map(|(name, _)| name);
+    let accepted = wavegate_controller::config::accepted_settings().map(|(name, _)| name);
     let unknown: Vec<_> = accepted.filter(|name| !known.contains(*name)).collect();
     assert!(unknown.is_empty(), "tests/data/argocd-names.txt lacks {unknown:?}");
 }

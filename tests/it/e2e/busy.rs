@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 use serde_json::{Value, json};
 
 use crate::support::cluster::{JSON, send};
@@ -142,7 +142,7 @@ async fn refuse(world: &World, user: &str) {
     if let Some(server) = world.server() {
         let is_controller = |request: &RequestRecord| request.client == "wavegate";
         // Not more, however late the test notices it: no request may be given up.
-        let fault = Fault::new(Effect::Status(429), is_controller);
+        let fault = InjectedFault::new(Effect::Status(429), is_controller);
         return server.inject(fault.times(2 * REFUSALS as usize));
     }
     let everything = json!({

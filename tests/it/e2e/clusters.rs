@@ -66,7 +66,8 @@ impl Far {
 
     /// Comes back at the same address, now with workloads.
     async fn come_back(&mut self) {
-        let options = workloads::Options { delay: Duration::from_millis(50), ..Default::default() };
+        let options =
+            workloads::WorkloadOptions { delay: Duration::from_millis(50), ..Default::default() };
         let client = self.server.client_as("workloads");
         let simulated = workloads::run(client, options, CancellationToken::new());
         tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use crate::support::manifests::{IN_CLUSTER, members, rolling, set, with_deployment};
 use crate::support::{Kind, Setup, World};
@@ -57,7 +57,7 @@ pub async fn a_set_reads_no_repository_of_a_project_that_is_closed_to_its_namesp
     world.start(&Setup { namespaces: vec![elsewhere.clone()], ..Setup::default() }).await;
 
     let sets: Api<DynamicObject> =
-        Api::namespaced_with(world.client.clone(), &elsewhere, &resource("ApplicationSet"));
+        Api::namespaced_with(world.client.clone(), &elsewhere, &kind_resource("ApplicationSet"));
     let refused = async {
         loop {
             let set = sets.get("fleet").await.unwrap();
@@ -79,7 +79,7 @@ pub async fn a_set_reads_no_repository_of_a_project_that_is_closed_to_its_namesp
         assert!(message.contains(text), "{text}: {message}");
     }
     let applications: Api<DynamicObject> =
-        Api::namespaced_with(world.client.clone(), &elsewhere, &resource("Application"));
+        Api::namespaced_with(world.client.clone(), &elsewhere, &kind_resource("Application"));
     assert!(applications.get_opt(&tag).await.unwrap().is_none());
 
     world.patch(Kind::AppProject, "my-project", &list(json!([elsewhere]))).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use serde_json::json;
 
 use crate::support::invariants::{self, Steps};
@@ -84,7 +84,7 @@ fn inject(server: &Server, seed: u64) {
                 && (is_write(request) || !writes_only)
                 && chance.next() % 1000 < PER_MILLE
         };
-        server.inject(Fault::new(effect, matcher).times(usize::MAX));
+        server.inject(InjectedFault::new(effect, matcher).times(usize::MAX));
     }
 }
 

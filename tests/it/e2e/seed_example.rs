@@ -75,7 +75,7 @@ pub async fn the_example_of_the_guide_completes(mut world: World) {
         .replace("REPOSITORY", &world.repository.url())
         .replace("guestbook--TAG", &world.tagged("guestbook"))
         .replace("TARGET", &world.target);
-    let set = wavegate_api::yaml::value(&text).unwrap();
+    let set = wavegate_api::yaml::parse_value(&text).unwrap();
     world.create(Kind::ApplicationSet, set).await;
     world.start(&Setup::default()).await;
 

@@ -381,7 +381,7 @@ pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
             && request.namespace.is_empty()
     };
     let forbid = kube_sim::Effect::Status(403);
-    server.inject(kube_sim::Fault::new(forbid, everywhere).times(100_000));
+    server.inject(kube_sim::InjectedFault::new(forbid, everywhere).times(100_000));
     let mut elsewhere = config_map("elsewhere", 0);
     elsewhere["metadata"]["namespace"] = world.namespace.clone().into();
     let folder = folder(&[

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Token, collect, is_word, tokens, without_tests};
 
 /// What a single word says, with the module that it stands in: the verbs of controllers.
-const ONE_WORD: [&str; 12] = [
+const ONE_WORD: [&str; 14] = [
     "apply",
     "check",
     "compare",
@@ -15,12 +15,17 @@ const ONE_WORD: [&str; 12] = [
     "decide",
     "delete",
     "evaluate",
+    "generate",
     "parse",
     "patch",
     "reconcile",
     "render",
     "run",
+    "step",
 ];
+
+/// The crate that no other one uses.
+const PROGRAM: &str = "the program";
 
 /// The keywords that a name follows.
 const TYPES: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
@@ -80,7 +85,7 @@ fn begins_item(before: &str) -> bool {
 /// What each crate, and the program, defines for others, by files.
 fn defined() -> BTreeMap<String, Vec<(String, Public)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut places = vec![("the program".to_owned(), root.join("src"))];
+    let mut places = vec![(PROGRAM.to_owned(), root.join("src"))];
     for entry in std::fs::read_dir(root.join("crates")).unwrap() {
         let path = entry.unwrap().path();
         places.push((path.file_name().unwrap().to_string_lossy().into_owned(), path.join("src")));
@@ -120,11 +125,14 @@ fn no_two_crates_have_a_public_type_of_the_same_name() {
 fn public_functions_say_what_they_give() {
     let mut count = 0;
     let mut short = Vec::new();
-    for (file, public) in defined().into_values().flatten() {
+    // Nobody but the program itself calls those of the program.
+    let crates = defined().into_iter().filter(|(name, _)| name != PROGRAM);
+    for (file, public) in crates.flat_map(|(_, files)| files) {
         count += public.functions.len();
-        let one_word = public.functions.into_iter().filter(|(name, _)| {
-            !name.contains('_') && !ONE_WORD.contains(&name.as_str()) && name != "main"
-        });
+        let one_word = public
+            .functions
+            .into_iter()
+            .filter(|(name, _)| !name.contains('_') && !ONE_WORD.contains(&name.as_str()));
         short.extend(one_word.map(|(name, line)| format!("{file}:{line}: {name}")));
     }
     assert!(count > 300, "public functions are not recognised: {count}");

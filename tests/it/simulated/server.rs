@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use kube_sim::workloads::{DELAY_ANNOTATION, Error, Kind, OUTCOME_ANNOTATION, Options, run};
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use kube_sim::workloads::{
+    DELAY_ANNOTATION, OUTCOME_ANNOTATION, OptionError, WorkloadKind, WorkloadOptions, run,
+};
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use wavegate_engine::health::{self, Status};
 
 const DELAY: Duration = Duration::from_secs(10);
@@ -27,11 +29,11 @@ struct World {
     server: Server,
     client: Client,
     shutdown: CancellationToken,
-    simulation: Option<AbortOnDropHandle<Result<(), Error>>>,
+    simulation: Option<AbortOnDropHandle<Result<(), OptionError>>>,
 }
 
 impl World {
-    async fn new(options: Options) -> Self {
+    async fn new(options: WorkloadOptions) -> Self {
         let server = Server::new();
         let client = server.client();
         let mut world =
@@ -43,7 +45,7 @@ impl World {
         world
     }
 
-    fn start(&mut self, options: Options) {
+    fn start(&mut self, options: WorkloadOptions) {
         self.shutdown = CancellationToken::new();
         let running = run(self.server.client_as("simulation"), options, self.shutdown.clone());
         self.simulation = Some(AbortOnDropHandle::new(tokio::spawn(running)));
@@ -54,13 +56,13 @@ impl World {
         self.simulation.take().unwrap().await.unwrap().unwrap();
     }
 
-    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+    fn api(&self, kind: WorkloadKind) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), "shop", &kind.resource())
     }
 
     async fn apply(
         &self,
-        kind: Kind,
+        kind: WorkloadKind,
         name: &str,
         annotations: Value,
         spec: Value,
@@ -75,11 +77,16 @@ impl World {
     }
 
     async fn deploy(&self, name: &str, annotations: Value, version: &str) -> DynamicObject {
-        self.apply(Kind::Deployment, name, annotations, deployment(version)).await
+        self.apply(WorkloadKind::Deployment, name, annotations, deployment(version)).await
     }
 
     /// Every health from now on until `end`, without repetitions, and how long that took.
-    async fn healths(&self, kind: Kind, name: &str, end: Status) -> (Vec<Status>, Duration) {
+    async fn healths(
+        &self,
+        kind: WorkloadKind,
+        name: &str,
+        end: Status,
+    ) -> (Vec<Status>, Duration) {
         let started = Instant::now();
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut seen = Vec::new();
@@ -103,7 +110,7 @@ impl World {
     /// The versions of all simulated objects.
     async fn versions(&self) -> BTreeMap<String, Option<String>> {
         let mut versions = BTreeMap::new();
-        for kind in Kind::simulated(&Options::default()) {
+        for kind in WorkloadKind::simulated(&WorkloadOptions::default()) {
             for object in self.api(kind).list(&ListParams::default()).await.unwrap() {
                 versions.insert(
                     format!("{} {}", kind.name(), object.name_any()),
@@ -131,42 +138,45 @@ fn template(version: &str, restart_policy: &str) -> Value {
 }
 
 /// The objects of a list do not say what they are.
-fn health(kind: Kind, object: &DynamicObject) -> Status {
+fn health(kind: WorkloadKind, object: &DynamicObject) -> Status {
     let ApiResource { api_version, kind: word, .. } = kind.resource();
     let mut object = serde_json::to_value(object).unwrap();
     (object["apiVersion"], object["kind"]) = (json!(api_version), json!(word));
-    health::of(&object).expect("a kind with a health check").status
+    health::health_of(&object).expect("a kind with a health check").status
 }
 
-fn options() -> Options {
-    Options { delay: DELAY, ..Options::default() }
+fn options() -> WorkloadOptions {
+    WorkloadOptions { delay: DELAY, ..WorkloadOptions::default() }
 }
 
 /// One object of each kind that takes time.
-fn all_kinds() -> Vec<(Kind, Value)> {
+fn all_kinds() -> Vec<(WorkloadKind, Value)> {
     let selector = json!({ "matchLabels": { "app": "web" } });
     let workload = json!({ "replicas": 2, "selector": selector, "serviceName": "web", "template": template("1", "Always") });
     vec![
-        (Kind::Deployment, deployment("1")),
+        (WorkloadKind::Deployment, deployment("1")),
         (
-            Kind::ReplicaSet,
+            WorkloadKind::ReplicaSet,
             json!({ "replicas": 2, "selector": selector, "template": template("1", "Always") }),
         ),
-        (Kind::StatefulSet, workload),
-        (Kind::DaemonSet, json!({ "selector": selector, "template": template("1", "Always") })),
-        (Kind::Job, json!({ "template": template("1", "Never") })),
-        (Kind::Pod, template("1", "Always")["spec"].clone()),
+        (WorkloadKind::StatefulSet, workload),
         (
-            Kind::PersistentVolumeClaim,
+            WorkloadKind::DaemonSet,
+            json!({ "selector": selector, "template": template("1", "Always") }),
+        ),
+        (WorkloadKind::Job, json!({ "template": template("1", "Never") })),
+        (WorkloadKind::Pod, template("1", "Always")["spec"].clone()),
+        (
+            WorkloadKind::PersistentVolumeClaim,
             json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } }),
         ),
-        (Kind::Service, json!({ "type": "LoadBalancer", "ports": [{ "port": 80 }] })),
+        (WorkloadKind::Service, json!({ "type": "LoadBalancer", "ports": [{ "port": 80 }] })),
         (
-            Kind::Ingress,
+            WorkloadKind::Ingress,
             json!({ "defaultBackend": { "service": { "name": "web", "port": { "number": 80 } } } }),
         ),
         (
-            Kind::HorizontalPodAutoscaler,
+            WorkloadKind::HorizontalPodAutoscaler,
             json!({ "maxReplicas": 3, "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" } }),
         ),
     ]
@@ -192,7 +202,7 @@ async fn every_kind_progresses_for_the_delay_and_then_is_healthy() {
 #[tokio::test(start_paused = true)]
 async fn annotations_choose_the_end_and_the_delay() {
     let world = World::new(options()).await;
-    for kind in [Kind::Deployment, Kind::Job, Kind::Pod] {
+    for kind in [WorkloadKind::Deployment, WorkloadKind::Job, WorkloadKind::Pod] {
         let spec = all_kinds().into_iter().find(|(other, _)| *other == kind).unwrap().1;
         world.apply(kind, "fails", json!({ OUTCOME_ANNOTATION: "fail" }), spec.clone()).await;
         world.apply(kind, "soon", json!({ DELAY_ANNOTATION: "1s" }), spec.clone()).await;
@@ -203,14 +213,16 @@ async fn annotations_choose_the_end_and_the_delay() {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let hangs = world.api(kind).get("hangs").await.unwrap();
         assert_eq!(health(kind, &hangs), Status::Progressing, "{kind:?}");
-        let trace = if kind == Kind::Deployment { "observedGeneration" } else { "startTime" };
+        let trace =
+            if kind == WorkloadKind::Deployment { "observedGeneration" } else { "startTime" };
         assert!(hangs.data["status"].get(trace).is_some(), "{kind:?} has started");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_objects_of_an_application_that_shall_fail_fail() {
-    let world = World::new(Options { fail: ["broken".to_owned()].into(), ..options() }).await;
+    let world =
+        World::new(WorkloadOptions { fail: ["broken".to_owned()].into(), ..options() }).await;
     world
         .deploy(
             "web",
@@ -225,8 +237,8 @@ async fn the_objects_of_an_application_that_shall_fail_fail() {
             "1",
         )
         .await;
-    world.healths(Kind::Deployment, "web", Status::Degraded).await;
-    world.healths(Kind::Deployment, "other", Status::Healthy).await;
+    world.healths(WorkloadKind::Deployment, "web", Status::Degraded).await;
+    world.healths(WorkloadKind::Deployment, "other", Status::Healthy).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,11 +247,11 @@ async fn a_newer_generation_starts_the_delay_anew() {
     world.deploy("web", json!({}), "1").await;
     tokio::time::sleep(DELAY * 2 / 3).await;
     world.deploy("web", json!({}), "2").await;
-    let (healths, took) = world.healths(Kind::Deployment, "web", Status::Healthy).await;
+    let (healths, took) = world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
     assert_eq!(healths, [Status::Progressing, Status::Healthy]);
     assert!((DELAY..DELAY + AT_ONCE).contains(&took), "took {took:?}");
     assert_eq!(
-        world.api(Kind::Deployment).get("web").await.unwrap().data["status"]["observedGeneration"],
+        world.api(WorkloadKind::Deployment).get("web").await.unwrap().data["status"]["observedGeneration"],
         2
     );
 }
@@ -248,10 +260,10 @@ async fn a_newer_generation_starts_the_delay_anew() {
 async fn a_changed_outcome_is_a_new_try_without_a_new_generation() {
     let world = World::new(options()).await;
     world.deploy("web", json!({ OUTCOME_ANNOTATION: "fail" }), "1").await;
-    world.healths(Kind::Deployment, "web", Status::Degraded).await;
+    world.healths(WorkloadKind::Deployment, "web", Status::Degraded).await;
     let mended = world.deploy("web", json!({ OUTCOME_ANNOTATION: "succeed" }), "1").await;
     assert_eq!(mended.metadata.generation, Some(1));
-    let (healths, _) = world.healths(Kind::Deployment, "web", Status::Healthy).await;
+    let (healths, _) = world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
     assert_eq!(healths, [Status::Progressing, Status::Healthy]);
 }
 
@@ -282,7 +294,7 @@ async fn many_objects_progress_side_by_side() {
         world.deploy(&format!("web-{number}"), json!({}), "1").await;
     }
     for number in 0..300 {
-        world.healths(Kind::Deployment, &format!("web-{number}"), Status::Healthy).await;
+        world.healths(WorkloadKind::Deployment, &format!("web-{number}"), Status::Healthy).await;
     }
     assert!(started.elapsed() < DELAY + AT_ONCE, "took {:?}", started.elapsed());
     let writes: u64 = status_writes(&world);
@@ -304,39 +316,39 @@ async fn a_write_that_fails_is_tried_again() {
         [Effect::Status(500), Effect::Status(409), Effect::Status(429), Effect::DropAfterApplying]
     {
         let world = World::new(options()).await;
-        let fault = Fault::new(effect.clone(), |request| {
+        let fault = InjectedFault::new(effect.clone(), |request| {
             request.client == "simulation" && request.verb == "patch"
         });
         world.server.inject(fault.times(3));
         world.deploy("web", json!({}), "1").await;
-        world.healths(Kind::Deployment, "web", Status::Healthy).await;
+        world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_pods_a_deployment_owns_replica_sets_that_own_pods() {
-    let world = World::new(Options { pods: true, ..options() }).await;
+    let world = World::new(WorkloadOptions { pods: true, ..options() }).await;
     world.deploy("web", json!({}), "1").await;
-    world.healths(Kind::Deployment, "web", Status::Healthy).await;
+    world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
     pods_become(&world, &["Running", "Running"]).await;
     world.deploy("web", json!({}), "2").await;
-    world.healths(Kind::Deployment, "web", Status::Healthy).await;
-    let sets = world.api(Kind::ReplicaSet).list(&ListParams::default()).await.unwrap();
+    world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
+    let sets = world.api(WorkloadKind::ReplicaSet).list(&ListParams::default()).await.unwrap();
     let mut replicas: Vec<i64> =
         sets.iter().filter_map(|set| set.data["spec"]["replicas"].as_i64()).collect();
     replicas.sort_unstable();
     assert_eq!(replicas, [0, 2], "the old one is scaled down");
     pods_become(&world, &["Running", "Running"]).await;
-    world.api(Kind::Deployment).delete("web", &DeleteParams::default()).await.unwrap();
+    world.api(WorkloadKind::Deployment).delete("web", &DeleteParams::default()).await.unwrap();
     pods_become(&world, &[]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_pods_a_job_runs_as_many_as_it_may() {
-    let world = World::new(Options { pods: true, ..options() }).await;
+    let world = World::new(WorkloadOptions { pods: true, ..options() }).await;
     let spec = json!({ "completions": 5, "parallelism": 3, "template": template("1", "Never") });
-    world.apply(Kind::Job, "once", json!({}), spec).await;
-    world.healths(Kind::Job, "once", Status::Healthy).await;
+    world.apply(WorkloadKind::Job, "once", json!({}), spec).await;
+    world.healths(WorkloadKind::Job, "once", Status::Healthy).await;
     pods_become(&world, &["Succeeded", "Succeeded", "Succeeded"]).await;
 }
 
@@ -344,7 +356,7 @@ async fn with_pods_a_job_runs_as_many_as_it_may() {
 async fn pods_become(world: &World, want: &[&str]) {
     let mut seen = Vec::new();
     for _ in 0..1000 {
-        let pods = world.api(Kind::Pod).list(&ListParams::default()).await.unwrap();
+        let pods = world.api(WorkloadKind::Pod).list(&ListParams::default()).await.unwrap();
         seen = pods
             .iter()
             .map(|pod| pod.data["status"]["phase"].as_str().unwrap_or_default().to_owned())
@@ -360,11 +372,15 @@ async fn pods_become(world: &World, want: &[&str]) {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_goes_without_waiting_for_its_grace_period() {
     let world = World::new(options()).await;
-    world.apply(Kind::Pod, "web", json!({}), template("1", "Always")["spec"].clone()).await;
-    world.healths(Kind::Pod, "web", Status::Healthy).await;
+    world.apply(WorkloadKind::Pod, "web", json!({}), template("1", "Always")["spec"].clone()).await;
+    world.healths(WorkloadKind::Pod, "web", Status::Healthy).await;
     let started = Instant::now();
-    world.api(Kind::Pod).delete("web", &DeleteParams::default().grace_period(30)).await.unwrap();
-    while world.api(Kind::Pod).get_opt("web").await.unwrap().is_some() {
+    world
+        .api(WorkloadKind::Pod)
+        .delete("web", &DeleteParams::default().grace_period(30))
+        .await
+        .unwrap();
+    while world.api(WorkloadKind::Pod).get_opt("web").await.unwrap().is_some() {
         assert!(started.elapsed() < Duration::from_secs(5), "the pod is still there");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -378,8 +394,8 @@ async fn a_watch_that_breaks_or_falls_behind_is_taken_up_again() {
     world.server.compact();
     world.server.drop_watches();
     world.deploy("after", json!({}), "1").await;
-    world.healths(Kind::Deployment, "before", Status::Healthy).await;
-    world.healths(Kind::Deployment, "after", Status::Healthy).await;
+    world.healths(WorkloadKind::Deployment, "before", Status::Healthy).await;
+    world.healths(WorkloadKind::Deployment, "after", Status::Healthy).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -387,10 +403,10 @@ async fn a_client_that_may_not_watch_is_refused_so() {
     let mut world = World::new(options()).await;
     world.stop().await;
     let list = |request: &RequestRecord| request.verb == "list" && request.resource == "jobs";
-    world.server.inject(Fault::new(Effect::Status(403), list));
+    world.server.inject(InjectedFault::new(Effect::Status(403), list));
     world.start(options());
     let ended = world.simulation.take().unwrap().await.unwrap();
-    assert!(matches!(ended, Err(Error::Forbidden { kind: "Job", .. })), "{ended:?}");
+    assert!(matches!(ended, Err(OptionError::Forbidden { kind: "Job", .. })), "{ended:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -398,10 +414,10 @@ async fn a_kind_that_the_server_lacks_does_not_stop_the_others() {
     let mut world = World::new(options()).await;
     world.stop().await;
     let list = |request: &RequestRecord| request.verb == "list" && request.resource == "cronjobs";
-    world.server.inject(Fault::new(Effect::Status(404), list));
+    world.server.inject(InjectedFault::new(Effect::Status(404), list));
     world.start(options());
     world.deploy("web", json!({}), "1").await;
-    world.healths(Kind::Deployment, "web", Status::Healthy).await;
+    world.healths(WorkloadKind::Deployment, "web", Status::Healthy).await;
     let lists = world.server.requests();
     let lists =
         lists.iter().filter(|request| request.resource == "cronjobs" && request.code == 404);

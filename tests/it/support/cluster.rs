@@ -46,7 +46,7 @@ impl Definitions {
     }
 
     fn all(self) -> Vec<Value> {
-        let ours = wavegate_api::crds::all().into_iter();
+        let ours = wavegate_api::crds::all_definitions().into_iter();
         let ours = ours.map(|definition| {
             let mut definition = serde_json::to_value(definition).unwrap();
             definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
@@ -67,10 +67,10 @@ impl Definitions {
 /// Simulates the workloads of an embedded server, in its time, until the token is cancelled.
 pub fn simulate_workloads(server: &Server) -> CancellationToken {
     let stop = CancellationToken::new();
-    let options = workloads::Options {
+    let options = workloads::WorkloadOptions {
         delay: WORKLOAD_DELAY,
         clock: server.clock(),
-        ..workloads::Options::default()
+        ..workloads::WorkloadOptions::default()
     };
     let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
     tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });
@@ -182,9 +182,9 @@ pub fn prepare_cluster(path: &Path) {
                 let client = cluster_client(&path).await;
                 install_definitions(&client, Definitions::of_environment()).await;
                 ready.send(()).unwrap();
-                let options = workloads::Options {
+                let options = workloads::WorkloadOptions {
                     delay: WORKLOAD_DELAY,
-                    ..workloads::Options::beside_controller_manager()
+                    ..workloads::WorkloadOptions::beside_controller_manager()
                 };
                 let simulated = workloads::run(client, options, CancellationToken::new());
                 simulated.await.expect("the workloads are simulated");

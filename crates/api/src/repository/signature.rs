@@ -16,12 +16,12 @@ pub struct Signature {
     /// The long ID of the key that signed, in upper case; empty when it is not known.
     pub key: String,
     /// The result.
-    pub state: State,
+    pub state: SignatureState,
 }
 
 /// The result of checking a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SignatureState {
     /// There is none.
     Unsigned,
     /// It is valid, and so is the key.
@@ -43,12 +43,12 @@ pub enum State {
 impl Signature {
     /// None at all.
     pub fn none() -> Self {
-        Self { is_tag: false, key: String::new(), state: State::Unsigned }
+        Self { is_tag: false, key: String::new(), state: SignatureState::Unsigned }
     }
 
     /// Whether it is valid, by one of these keys.
     pub fn is_good_by(&self, keys: &BTreeSet<String>) -> bool {
-        self.state == State::Good && keys.contains(&self.key)
+        self.state == SignatureState::Good && keys.contains(&self.key)
     }
 
     /// Reads what `git verify-commit --raw`, or `git verify-tag --raw`, wrote to standard error.
@@ -58,7 +58,7 @@ impl Signature {
         let unsure = |why: &str| Self {
             is_tag,
             key: String::new(),
-            state: State::Unverifiable(why.to_owned()),
+            state: SignatureState::Unverifiable(why.to_owned()),
         };
         if cut {
             return unsure("the answer of gpg is too long");
@@ -77,15 +77,15 @@ impl Signature {
                     is_valid = true;
                     continue;
                 }
-                "GOODSIG" => State::Good,
-                "BADSIG" => State::Bad,
-                "EXPSIG" => State::ExpiredSignature,
-                "EXPKEYSIG" => State::ExpiredKey,
-                "REVKEYSIG" => State::RevokedKey,
+                "GOODSIG" => SignatureState::Good,
+                "BADSIG" => SignatureState::Bad,
+                "EXPSIG" => SignatureState::ExpiredSignature,
+                "EXPKEYSIG" => SignatureState::ExpiredKey,
+                "REVKEYSIG" => SignatureState::RevokedKey,
                 // Followed by algorithms, class, time and reason: 9 is a missing key.
                 "ERRSIG" => match words.nth(4) {
-                    Some("9") => State::UnknownKey,
-                    _ => State::Unverifiable("gpg cannot check its algorithm".to_owned()),
+                    Some("9") => SignatureState::UnknownKey,
+                    _ => SignatureState::Unverifiable("gpg cannot check its algorithm".to_owned()),
                 },
                 _ => continue,
             };
@@ -97,7 +97,7 @@ impl Signature {
             return unsure("it has several signatures");
         }
         match found {
-            Some((key, State::Good)) if !succeeded || !is_valid || key.is_empty() => {
+            Some((key, SignatureState::Good)) if !succeeded || !is_valid || key.is_empty() => {
                 let why = "git does not accept the signature that gpg found valid";
                 Self { key, ..unsure(why) }
             }
@@ -132,7 +132,7 @@ mod tests {
     const ID: &str = "4AEE18F83AFDEB23";
     const VALID: &str = "[GNUPG:] VALIDSIG 5DE3E0509C47EA3CF04A42D34AEE18F83AFDEB23 2026-01-01";
 
-    fn state(raw: &str, succeeded: bool) -> State {
+    fn state(raw: &str, succeeded: bool) -> SignatureState {
         Signature::read(false, raw, succeeded, false).state
     }
 
@@ -140,7 +140,10 @@ mod tests {
     fn only_one_valid_signature_that_git_accepts_is_good() {
         let good = format!("[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG {ID} A <a@b>\n{VALID}\n");
         let read = Signature::read(true, &good, true, false);
-        assert_eq!(read, Signature { is_tag: true, key: ID.to_owned(), state: State::Good });
+        assert_eq!(
+            read,
+            Signature { is_tag: true, key: ID.to_owned(), state: SignatureState::Good }
+        );
         let unsure = [
             (good.clone(), false, false),
             (good.clone(), true, true),
@@ -157,17 +160,17 @@ mod tests {
         ];
         for (raw, succeeded, cut) in unsure {
             let read = Signature::read(false, &raw, succeeded, cut);
-            assert!(matches!(read.state, State::Unverifiable(_)), "{raw}: {read:?}");
+            assert!(matches!(read.state, SignatureState::Unverifiable(_)), "{raw}: {read:?}");
         }
     }
 
     #[test]
     fn the_other_results_are_told_apart() {
         let cases = [
-            ("BADSIG", State::Bad),
-            ("EXPSIG", State::ExpiredSignature),
-            ("EXPKEYSIG", State::ExpiredKey),
-            ("REVKEYSIG", State::RevokedKey),
+            ("BADSIG", SignatureState::Bad),
+            ("EXPSIG", SignatureState::ExpiredSignature),
+            ("EXPKEYSIG", SignatureState::ExpiredKey),
+            ("REVKEYSIG", SignatureState::RevokedKey),
         ];
         for (word, want) in cases {
             // Whatever the exit code says.
@@ -178,9 +181,9 @@ mod tests {
         }
         let missing =
             format!("[GNUPG:] ERRSIG {ID} 22 8 00 1700000000 9 5DE3\n[GNUPG:] NO_PUBKEY {ID}\n");
-        assert_eq!(state(&missing, false), State::UnknownKey);
-        assert_eq!(state("", false), State::Unsigned);
-        assert_eq!(state("error: no signature found\n", false), State::Unsigned);
+        assert_eq!(state(&missing, false), SignatureState::UnknownKey);
+        assert_eq!(state("", false), SignatureState::Unsigned);
+        assert_eq!(state("error: no signature found\n", false), SignatureState::Unsigned);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::generators::LabelSelector;
-use crate::{IntOrString, ReadError, read};
+use crate::{IntOrString, ReadError, read_typed};
 
 /// A positive Go duration, such as `1h30m`.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
@@ -56,7 +56,7 @@ pub fn policy_spec(policy: &Value) -> Result<RolloutPolicySpec, ReadError> {
     struct Fields {
         spec: Option<RolloutPolicySpec>,
     }
-    read::<Fields>(policy).map(|fields| fields.spec.unwrap_or_default())
+    read_typed::<Fields>(policy).map(|fields| fields.spec.unwrap_or_default())
 }
 
 lenient! {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Raw;
-use crate::annotations::{RUN, annotation};
+use crate::annotations::{RUN, annotation_of};
 
 /// The start of an Application by a run, as the JSON of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct RunStart {
 impl RunStart {
     /// What the Application carries; `None` when that is absent, unreadable, or of another object.
     pub fn of(application: &Value) -> Option<Self> {
-        Self::parse(annotation(application, RUN)?, application.uid())
+        Self::parse(annotation_of(application, RUN)?, application.uid())
     }
 
     /// The same of the annotation's value and the UID of the Application.

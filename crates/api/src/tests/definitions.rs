@@ -17,7 +17,7 @@ fn crds_are_current() {
         include_str!("../../../../crds/rolloutrun.yaml"),
     ];
     for (kind, committed) in crds::KINDS.into_iter().zip(committed) {
-        let text = crds::yaml(kind).unwrap();
+        let text = crds::definition_yaml(kind).unwrap();
         if std::env::var_os("WAVEGATE_REGENERATE").is_some() {
             let file = root.join("crds").join(crds::file_name(kind));
             std::fs::write(&file, text).unwrap();
@@ -26,7 +26,7 @@ fn crds_are_current() {
         }
     }
     let kustomization = include_str!("../../../../crds/kustomization.yaml");
-    let listed = crate::yaml::value(kustomization).unwrap()["resources"].clone();
+    let listed = crate::yaml::parse_value(kustomization).unwrap()["resources"].clone();
     assert_eq!(listed, json!(crds::KINDS.map(crds::file_name)));
 }
 
@@ -34,7 +34,7 @@ fn crds_are_current() {
 /// annotation of at most 262,144 bytes, which is too small, as with Argo CD.
 #[test]
 fn definitions_stay_small_enough_for_etcd() {
-    for (kind, crd) in crds::KINDS.into_iter().zip(crds::all()) {
+    for (kind, crd) in crds::KINDS.into_iter().zip(crds::all_definitions()) {
         let size = serde_json::to_vec(&crd).unwrap().len();
         println!("{kind}: {size}");
         assert!(size < 600_000, "{kind}: {size} bytes");
@@ -42,7 +42,7 @@ fn definitions_stay_small_enough_for_etcd() {
 }
 
 fn definition(kind: &str) -> Value {
-    let mut all = crds::json().iter();
+    let mut all = crds::raw_definitions().iter();
     all.find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap().clone()
 }
 
@@ -373,7 +373,7 @@ pace: {ramp: {start: 2, factor: 3}, spread: {label: region, max: 2}, maxInFlight
 deletions: {max: 10%}
 notify: [{url: 'https://hooks.example.com/x', secretRef: {name: hook}, format: slack}]
 ";
-    let spec = crate::yaml::value(text).unwrap();
+    let spec = crate::yaml::parse_value(text).unwrap();
     let read: steering::RolloutPolicySpec = serde_json::from_value(spec.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), spec);
     let text = "
@@ -384,7 +384,7 @@ abort: {by: bob, at: '2026-01-01T00:00:00Z', terminate: true}
 rollback: {by: bob, at: '2026-01-01T00:00:00Z'}
 retries: [{by: bob, at: '2026-01-01T00:00:00Z', applications: [a]}]
 ";
-    let spec = crate::yaml::value(text).unwrap();
+    let spec = crate::yaml::parse_value(text).unwrap();
     let read: steering::RolloutRunSpec = serde_json::from_value(spec.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), spec);
 }

@@ -7,7 +7,7 @@ use super::super::generators::Generator;
 use super::super::*;
 
 fn object(text: &str) -> Value {
-    crate::yaml::value(text).unwrap()
+    crate::yaml::parse_value(text).unwrap()
 }
 
 const SHOP: &str = r#"
@@ -55,7 +55,7 @@ status:
 #[test]
 fn an_application_set_is_read() {
     let raw = object(SHOP);
-    let set: ApplicationSet = read(&raw).unwrap();
+    let set: ApplicationSet = read_typed(&raw).unwrap();
     assert_eq!(set.metadata.name.as_deref(), Some("shop"));
     assert!(set.spec.go_template);
     let list = set.spec.generators[0].list.as_ref().unwrap();
@@ -101,7 +101,7 @@ fn every_generator_is_read_and_written_back() {
     ];
     for text in generators {
         let raw = object(&text);
-        let generator: Generator = read(&raw).unwrap();
+        let generator: Generator = read_typed(&raw).unwrap();
         let mut written = serde_json::to_value(&generator).unwrap();
         strip_empty(&mut written);
         let mut expected = raw;
@@ -167,7 +167,7 @@ status:
   conditions: [{type: SyncError, message: m}]
 "#,
     );
-    let app: Application = read(&raw).unwrap();
+    let app: Application = read_typed(&raw).unwrap();
     let status = app.status.as_ref().unwrap();
     assert_eq!(status.sync.revisions(), ["a", "b"]);
     assert_eq!(status.health.as_ref().unwrap().status, HealthStatus::Healthy);
@@ -184,7 +184,7 @@ status:
 
 #[test]
 fn null_and_absent_fields_are_read_alike() {
-    let app: Application = read(&json!({
+    let app: Application = read_typed(&json!({
         "metadata": {"name": "a"},
         "spec": {
             "project": null, "source": null, "sources": null, "destination": null,
@@ -202,7 +202,7 @@ fn null_and_absent_fields_are_read_alike() {
     assert_eq!(status.sync.revisions(), Vec::<String>::new());
     assert_eq!(status.health.as_ref().unwrap().status, HealthStatus::Unknown);
     // The guides contain Applications without project and destination.
-    assert!(read::<Application>(&json!({"spec": {"syncPolicy": {"automated": {}}}})).is_ok());
+    assert!(read_typed::<Application>(&json!({"spec": {"syncPolicy": {"automated": {}}}})).is_ok());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn automated_sync_is_enabled_unless_disabled() {
         (json!({"syncPolicy": {"automated": {"enabled": false, "prune": true}}}), false),
     ];
     for (raw, expected) in cases {
-        assert_eq!(read::<ApplicationSpec>(&raw).unwrap().is_automated(), expected, "{raw}");
+        assert_eq!(read_typed::<ApplicationSpec>(&raw).unwrap().is_automated(), expected, "{raw}");
     }
 }
 
@@ -235,7 +235,7 @@ fn an_application_set_without_generators_is_rejected() {
         (json!({"generators": []}), Err(("spec", "missing field `template`"))),
     ];
     for (spec, expected) in cases {
-        let result = read::<ApplicationSet>(&json!({"metadata": {}, "spec": spec}));
+        let result = read_typed::<ApplicationSet>(&json!({"metadata": {}, "spec": spec}));
         let result = result.as_ref().map(|_| ()).map_err(|e| (e.path.as_str(), e.reason.as_str()));
         assert_eq!(result, expected, "{spec}");
     }
@@ -261,7 +261,7 @@ fn errors_name_the_invalid_field() {
         (json!("x"), ".: invalid type: string \"x\", expected struct ApplicationSpec"),
     ];
     for (raw, expected) in cases {
-        match read::<ApplicationSpec>(&raw) {
+        match read_typed::<ApplicationSpec>(&raw) {
             Err(error) => {
                 let error = error.to_string();
                 assert!(error.starts_with(expected), "{raw}: {error}");
@@ -271,17 +271,17 @@ fn errors_name_the_invalid_field() {
     }
     let mut raw = object(SHOP);
     raw["spec"]["strategy"]["rollingSync"]["steps"][1]["maxUpdate"] = json!(1.5);
-    let error = read::<ApplicationSet>(&raw).unwrap_err();
+    let error = read_typed::<ApplicationSet>(&raw).unwrap_err();
     assert_eq!(error.path, "spec.strategy.rollingSync.steps[1].maxUpdate");
     raw = object(SHOP);
     raw["spec"]["generators"][0]["list"]["elements"] = json!({});
-    let error = read::<ApplicationSet>(&raw).unwrap_err();
+    let error = read_typed::<ApplicationSet>(&raw).unwrap_err();
     assert_eq!(error.path, "spec.generators[0].list.elements");
 }
 
 #[test]
 fn unknown_values_are_read_as_unknown() {
-    let status: ApplicationStatus = read(&json!({
+    let status: ApplicationStatus = read_typed(&json!({
         "sync": {"status": "Sideways"},
         "health": {"status": ""},
         "operationState": {"phase": "Paused"},
@@ -315,7 +315,7 @@ fn a_project_distinguishes_absent_from_empty() {
         (json!({"namespaceResourceWhitelist": []}), Some(0)),
         (json!({"namespaceResourceWhitelist": [{"group": "", "kind": "Pod"}]}), Some(1)),
     ] {
-        let spec: AppProjectSpec = read(&raw).unwrap();
+        let spec: AppProjectSpec = read_typed(&raw).unwrap();
         assert_eq!(spec.namespace_resource_whitelist.map(|list| list.len()), expected, "{raw}");
     }
 }
@@ -342,7 +342,7 @@ spec:
   signatureKeys: [{keyID: "4AEE18F83AFDEB23"}]
 "#,
     );
-    let project: AppProject = read(&raw).unwrap();
+    let project: AppProject = read_typed(&raw).unwrap();
     let windows: BTreeMap<&str, bool> =
         project.spec.sync_windows.iter().map(|w| (w.kind.as_str(), w.and_operator)).collect();
     assert_eq!(windows, BTreeMap::from([("allow", true)]));

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::super::annotations::{self, Cascade, Refresh};
-use super::super::hooks::{DeletePolicy, HookType, Role, delete_policies, role, without_effect};
+use super::super::hooks::{
+    DeletePolicy, HookType, Role, delete_policies, hook_role, without_effect,
+};
 use super::super::sync_options::{self, SyncOptions};
 use super::super::tracking::{self, TrackingId, TrackingMethod};
 use super::super::{ResourceKey, conditions, resource_key, time};
@@ -104,7 +106,7 @@ fn hooks_and_ordinary_resources() {
         (annotated([(HOOK, "x"), (HELM, "crd-install")]), Role::Ignored),
     ];
     for (object, expected) in cases {
-        assert_eq!(role(&object), expected, "{object}");
+        assert_eq!(hook_role(&object), expected, "{object}");
     }
     assert!(Role::Ignored.is_hook() && !Role::Skip.is_hook() && !Role::Resource.is_hook());
 }
@@ -224,11 +226,14 @@ fn instance_names_and_labels() {
 fn annotations_of_an_application() {
     // SE-377
     const REFRESH: &str = annotations::REFRESH;
-    assert_eq!(annotations::refresh(&annotated([])), None);
-    assert_eq!(annotations::refresh(&annotated([(REFRESH, "hard")])), Some(Refresh::Hard));
+    assert_eq!(annotations::requested_refresh(&annotated([])), None);
+    assert_eq!(
+        annotations::requested_refresh(&annotated([(REFRESH, "hard")])),
+        Some(Refresh::Hard)
+    );
     for word in ["normal", "", "x"] {
         let application = annotated([(REFRESH, word)]);
-        assert_eq!(annotations::refresh(&application), Some(Refresh::Normal));
+        assert_eq!(annotations::requested_refresh(&application), Some(Refresh::Normal));
     }
     // SE-380
     for (word, expected) in
@@ -264,7 +269,7 @@ fn annotations_of_an_application() {
     ];
     for (finalizers, expected) in cases {
         let application = json!({"metadata": {"finalizers": finalizers}});
-        assert_eq!(annotations::cascade(&application), expected, "{application}");
+        assert_eq!(annotations::deletion_cascade(&application), expected, "{application}");
     }
 }
 

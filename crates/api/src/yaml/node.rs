@@ -90,13 +90,13 @@ fn mapping_weight(entries: usize) -> u64 {
 
 /// The memory of a value in addition to its own 32 bytes: an upper estimate that does not
 /// depend on how it was created.
-pub fn weight(value: &Value) -> u64 {
+pub fn value_weight(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len() as u64,
-        Value::Array(items) => items.iter().map(|item| 32 + weight(item)).sum(),
+        Value::Array(items) => items.iter().map(|item| 32 + value_weight(item)).sum(),
         Value::Object(map) => {
-            let inside = map.iter().map(|(key, value)| key.len() as u64 + weight(value));
+            let inside = map.iter().map(|(key, value)| key.len() as u64 + value_weight(value));
             mapping_weight(map.len()) + inside.sum::<u64>()
         }
     }

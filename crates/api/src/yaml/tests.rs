@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn read(text: &str) -> Vec<(usize, Value)> {
-    documents(text).unwrap().into_iter().map(|d| (d.line, d.value)).collect()
+    parse_documents(text).unwrap().into_iter().map(|d| (d.line, d.value)).collect()
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn duplicate_keys_use_the_last_value_and_are_reported() {
         ),
     ];
     for (text, value, repeated) in cases {
-        let read = documents(text).unwrap();
+        let read = parse_documents(text).unwrap();
         assert_eq!(read[0].value, value, "{text}");
         let found: Vec<(&str, usize)> =
             read[0].repeated.iter().map(|found| (found.path.as_str(), found.line)).collect();
         assert_eq!(found, repeated, "{text}");
-        assert_eq!(super::value(text).is_err(), !repeated.is_empty(), "{text}");
+        assert_eq!(super::parse_value(text).is_err(), !repeated.is_empty(), "{text}");
     }
 }
 
@@ -140,23 +140,30 @@ fn memory_is_limited_for_yaml_and_json() {
     };
     for item in ["{\"\":0}", "[]", "\"abcdefgh\"", "[[[]]]"] {
         let text = many("[", item, "]", 5_000);
-        let whole = documents(&text).unwrap().remove(0).value;
+        let whole = parse_documents(&text).unwrap().remove(0).value;
         assert!(
-            documents_within(&text, super::weight(&whole) / 4).unwrap_err().is_limit(),
+            documents_within(&text, super::value_weight(&whole) / 4).unwrap_err().is_limit(),
             "{item}"
         );
         let yaml = format!("x: {text}");
-        assert!(documents_within(&yaml, super::weight(&whole) / 4).is_err(), "{item}");
-        assert!(super::json(&text, super::weight(&whole) / 4).unwrap_err().is_limit(), "{item}");
+        assert!(documents_within(&yaml, super::value_weight(&whole) / 4).is_err(), "{item}");
+        assert!(
+            super::parse_json(&text, super::value_weight(&whole) / 4).unwrap_err().is_limit(),
+            "{item}"
+        );
     }
-    let error = documents(&many("[", "0", "]", 500_001)).unwrap_err();
+    let error = parse_documents(&many("[", "0", "]", 500_001)).unwrap_err();
     assert!(error.to_string().contains("more than 500000 values"), "{error}");
-    assert!(super::json(&many("[", "{}", "]", 500_001), u64::MAX).is_err());
+    assert!(super::parse_json(&many("[", "{}", "]", 500_001), u64::MAX).is_err());
     // The limit applies to each text separately.
-    assert!(documents(&many("[", "0", "]", 400_000)).is_ok());
+    assert!(parse_documents(&many("[", "0", "]", 400_000)).is_ok());
     assert!(
-        documents(&format!("{}\n{}", many("[", "0", "]", 400_000), many("[", "0", "]", 400_000)))
-            .is_ok()
+        parse_documents(&format!(
+            "{}\n{}",
+            many("[", "0", "]", 400_000),
+            many("[", "0", "]", 400_000)
+        ))
+        .is_ok()
     );
 }
 
@@ -183,7 +190,7 @@ fn errors_have_a_position() {
         ),
     ];
     for (text, expected) in cases {
-        assert_eq!(documents(text).unwrap_err().to_string(), expected, "{text:?}");
+        assert_eq!(parse_documents(text).unwrap_err().to_string(), expected, "{text:?}");
     }
 }
 
@@ -197,50 +204,50 @@ fn hostile_input_is_rejected() {
 fn refuse_hostile_input() {
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let block = |depth| (0..depth).map(|n| format!("{}a:\n", " ".repeat(n))).collect::<String>();
-    assert!(documents(&nested(MAX_DEPTH - 1)).is_ok());
-    assert!(documents(&format!("a: {}", nested(MAX_DEPTH + 1))).is_err());
+    assert!(parse_documents(&nested(MAX_DEPTH - 1)).is_ok());
+    assert!(parse_documents(&format!("a: {}", nested(MAX_DEPTH + 1))).is_err());
     for (text, want) in [
         (format!("a: {}", nested(MAX_DEPTH + 1)), "more than 64 levels of mappings and lists"),
         ("- x\n".repeat(MAX_NODES), "more than 500000 values; split the file"),
         (block(300), "more than 64 levels of mappings and lists"),
     ] {
-        let error = documents(&text).unwrap_err().to_string();
+        let error = parse_documents(&text).unwrap_err().to_string();
         assert!(error.contains(&format!("over the limit: {want}")), "{error}");
     }
-    assert!(documents(&"[".repeat(100_000)).is_err());
-    assert!(documents(&"{\"a\":".repeat(100_000)).is_err());
-    assert!(documents(&block(MAX_DEPTH)).is_ok());
-    assert!(documents(&block(300)).is_err());
+    assert!(parse_documents(&"[".repeat(100_000)).is_err());
+    assert!(parse_documents(&"{\"a\":".repeat(100_000)).is_err());
+    assert!(parse_documents(&block(MAX_DEPTH)).is_ok());
+    assert!(parse_documents(&block(300)).is_err());
 
     let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
     for pair in ["ab", "bc", "cd", "de", "ef", "fg", "gh"] {
         let (from, to) = pair.split_at(1);
         bomb += &format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 9].join(","));
     }
-    let error = documents(&bomb).unwrap_err().to_string();
+    let error = parse_documents(&bomb).unwrap_err().to_string();
     assert!(error.contains("over the limit: aliases repeat more than 100000 values;"), "{error}");
 }
 
 #[test]
 fn one_document_only() {
-    assert_eq!(value("# c\n---\na: 1\n---\n"), Ok(json!({"a": 1})));
-    assert_eq!(value("# c\n"), Err(Error::Count { found: 0 }));
-    assert_eq!(value("a: 1\n---\nb: 1\n---\nc: 1"), Err(Error::Count { found: 3 }));
+    assert_eq!(parse_value("# c\n---\na: 1\n---\n"), Ok(json!({"a": 1})));
+    assert_eq!(parse_value("# c\n"), Err(YamlError::Count { found: 0 }));
+    assert_eq!(parse_value("a: 1\n---\nb: 1\n---\nc: 1"), Err(YamlError::Count { found: 3 }));
 }
 
 #[test]
 fn bytes_become_text() {
-    let cases: [(&[u8], Result<&str, Error>); 7] = [
+    let cases: [(&[u8], Result<&str, YamlError>); 7] = [
         (b"a: 1", Ok("a: 1")),
         (b"\xef\xbb\xbfa", Ok("a")),
         (b"\xff\xfea\0\xe4\0", Ok("aä")),
         (b"\xfe\xff\0a\0\xe4", Ok("aä")),
-        (b"ab\xff", Err(Error::Encoding { offset: 2 })),
-        (b"\xff\xfea\0\x00\xd8", Err(Error::Encoding { offset: 4 })),
-        (b"\xff\xfea", Err(Error::Encoding { offset: 2 })),
+        (b"ab\xff", Err(YamlError::Encoding { offset: 2 })),
+        (b"\xff\xfea\0\x00\xd8", Err(YamlError::Encoding { offset: 4 })),
+        (b"\xff\xfea", Err(YamlError::Encoding { offset: 2 })),
     ];
     for (bytes, expected) in cases {
-        assert_eq!(decode(bytes), expected.map(Cow::Borrowed), "{bytes:?}");
+        assert_eq!(decode_text(bytes), expected.map(Cow::Borrowed), "{bytes:?}");
     }
 }
 
@@ -373,14 +380,14 @@ proptest! {
     fn output_can_be_parsed(content in any_value()) {
         let object = json!({"content": content});
         let printed = to_string(&object).unwrap();
-        prop_assert_eq!(value(&printed), Ok(object.clone()), "{}", printed);
+        prop_assert_eq!(parse_value(&printed), Ok(object.clone()), "{}", printed);
         let json = serde_json::to_string_pretty(&object).unwrap();
-        prop_assert_eq!(value(&json), Ok(object));
+        prop_assert_eq!(parse_value(&json), Ok(object));
     }
 
     #[test]
     fn no_text_causes_a_panic(text in "[-a:{}\\[\\],&*!|>'\"%@#?<~ \n\t0-9é]{0,60}") {
-        if let Ok(documents) = documents(&text) {
+        if let Ok(documents) = parse_documents(&text) {
             prop_assert!(documents.iter().all(|d| d.line >= 1 && !d.value.is_null()));
         }
     }
@@ -405,22 +412,22 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
         ("\"k\": \"1\n2\"\n'l': '3\n4'\n", json!({"k": "1 2", "l": "3 4"})),
     ];
     for (text, want) in cases {
-        assert_eq!(value(text), Ok(want), "{text:?}");
+        assert_eq!(parse_value(text), Ok(want), "{text:?}");
     }
     let text = "a: 1\n---\nb: 'one\n\ntwo'\nc: 3\nc: 4\n";
-    let documents = documents(text).unwrap();
+    let documents = parse_documents(text).unwrap();
     assert_eq!(documents[1].value, json!({"b": "one\ntwo", "c": 4}));
     assert_eq!((documents[1].line, documents[1].repeated[0].line), (3, 7), "lines stay the same");
 
     // Still errors, at their place.
     for (text, place) in [("a: 'one\ntwo\n", "line 2"), ("a: \"x\ny\"\nb: [\n", "line ")] {
-        let error = value(text).unwrap_err().to_string();
+        let error = parse_value(text).unwrap_err().to_string();
         assert!(error.starts_with(place), "{text:?}: {error}");
     }
     // A text with very many of them is refused in time, as before.
     let many: String = (0..5_000).map(|n| format!("k{n}: 'a\nb'\n")).collect();
     #[expect(clippy::disallowed_methods, reason = "a test may measure its time")]
     let began = std::time::Instant::now();
-    assert!(value(&many).is_err());
+    assert!(parse_value(&many).is_err());
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }

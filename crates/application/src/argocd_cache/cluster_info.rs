@@ -10,7 +10,7 @@ const UNUSED: &str = "Cluster has no applications and is not being monitored.";
 
 /// The state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ClusterState {
+pub enum ShownCluster {
     /// Its objects are known.
     Synced {
         /// Its version and kinds.
@@ -28,7 +28,7 @@ pub enum ClusterState {
     Unread,
 }
 
-impl ClusterState {
+impl ShownCluster {
     /// The version of Kubernetes, if it is known (CA-361).
     pub fn server_version(&self) -> Option<String> {
         match self {
@@ -85,17 +85,17 @@ struct CacheInfo {
 
 impl ClusterInfo {
     /// The information at a time, with the number of Applications that have this destination.
-    pub fn of(state: ClusterState, applications: usize, now: Time) -> Self {
+    pub fn of(state: ShownCluster, applications: usize, now: Time) -> Self {
         let (status, message) = match &state {
-            ClusterState::Synced { .. } => ("Successful", String::new()),
-            ClusterState::Failed(reason) => ("Failed", reason.clone()),
-            ClusterState::Unread if applications == 0 => ("Unknown", UNUSED.to_owned()),
-            ClusterState::Unread => ("Unknown", String::new()),
+            ShownCluster::Synced { .. } => ("Successful", String::new()),
+            ShownCluster::Failed(reason) => ("Failed", reason.clone()),
+            ShownCluster::Unread if applications == 0 => ("Unknown", UNUSED.to_owned()),
+            ShownCluster::Unread => ("Unknown", String::new()),
         };
         let server_version = state.server_version().unwrap_or_default();
         let connection_state = ConnectionState { status, message, attempted_at: now };
         let (cache_info, api_versions) = match state {
-            ClusterState::Synced { capabilities, resources, kinds, listed_at } => {
+            ShownCluster::Synced { capabilities, resources, kinds, listed_at } => {
                 let info = CacheInfo {
                     resources_count: Some(resources).filter(|count| *count > 0),
                     apis_count: Some(kinds).filter(|count| *count > 0),
@@ -103,7 +103,7 @@ impl ClusterInfo {
                 };
                 (info, capabilities.api_versions.to_vec())
             }
-            ClusterState::Failed(_) | ClusterState::Unread => Default::default(),
+            ShownCluster::Failed(_) | ShownCluster::Unread => Default::default(),
         };
         Self {
             server_version,

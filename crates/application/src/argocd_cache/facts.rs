@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::parts::Map;
 use wavegate_api::pod::PodView;
 use wavegate_api::{Raw, read_leniently};
-use wavegate_engine::diff::thousandths;
+use wavegate_engine::diff::in_thousandths;
 
 /// The resources that are counted.
 const COUNTED: [&str; 3] = ["cpu", "memory", "storage"];
@@ -58,8 +58,8 @@ pub(super) fn requests(pod: &PodView) -> Amounts {
 
 fn amount_of(quantities: &BTreeMap<String, Value>, resource: &str) -> i64 {
     match quantities.get(resource) {
-        Some(Value::String(text)) => thousandths(text).unwrap_or_default(),
-        Some(Value::Number(number)) => thousandths(&number.to_string()).unwrap_or_default(),
+        Some(Value::String(text)) => in_thousandths(text).unwrap_or_default(),
+        Some(Value::Number(number)) => in_thousandths(&number.to_string()).unwrap_or_default(),
         _ => 0,
     }
 }

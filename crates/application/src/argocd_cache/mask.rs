@@ -41,7 +41,7 @@ pub(super) fn secrets(
     }
     let mut all: Vec<&mut Value> = states.iter_mut().flatten().collect();
     all.extend(applied.iter_mut().flatten().flatten());
-    diff::mask(&mut all);
+    diff::mask_secrets(&mut all);
     listed(&mut all, annotations);
     for (state, applied) in states.iter_mut().zip(applied) {
         let (Some(state), Some(applied)) = (state, applied) else { continue };

@@ -27,10 +27,10 @@ mod settings;
 mod tests;
 mod tree;
 
-pub use cluster_info::{ClusterInfo, ClusterState};
+pub use cluster_info::{ClusterInfo, ShownCluster};
 pub use keys::Keys;
-pub use node::{Node, NodeHealth, Parent, Relations, ShownLabels, TreeEntry, relations};
-pub use orphans::{Orphans, warning as orphan_warning};
-pub use rows::{ResourceDiff, rows};
-pub use settings::{Credentials, ReaderSettings, RedisSettings, RedisTls};
-pub use tree::{Find, ResourceTree, TreeObjects, TreeRoot, tree};
+pub use node::{NodeHealth, Parent, Relations, ShownLabels, TreeEntry, TreeNode, object_relations};
+pub use orphans::{Orphans, orphans_warning as orphan_warning};
+pub use rows::{ResourceDiff, compared_rows};
+pub use settings::{ReaderSettings, RedisCredentials, RedisSettings, RedisTls};
+pub use tree::{Find, ResourceTree, TreeObjects, TreeRoot, build_tree};

@@ -74,7 +74,7 @@ pub(super) fn of(object: &Value) -> Option<Networking> {
         (GATEWAY_GROUP, kind) if kind.ends_with("Route") => Some(route(object)),
         _ => None,
     };
-    let external_urls = external_urls::of(object);
+    let external_urls = external_urls::external_urls_of(object);
     if !external_urls.is_empty() {
         found.get_or_insert_default().external_urls = external_urls;
     }

@@ -18,7 +18,7 @@ use wavegate_engine::health::{Checks, Health};
 /// An item of the resource tree, as Argo CD's readers expect it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Node {
+pub struct TreeNode {
     /// API group, empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
@@ -60,7 +60,7 @@ pub struct Node {
     pub created_at: String,
 }
 
-impl Node {
+impl TreeNode {
     /// Its key.
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
@@ -118,7 +118,7 @@ impl From<Health> for NodeHealth {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeEntry {
     /// Its node.
-    pub node: Node,
+    pub node: TreeNode,
     /// Of a Pod: where it runs and what it requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodFacts>,
@@ -166,7 +166,7 @@ impl TreeEntry {
         let pod = (group.is_empty() && kind == "Pod").then(|| read_leniently::<PodView>(object));
         let references = references(object);
         let health = checks.known(object);
-        let node = Node {
+        let node = TreeNode {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
@@ -192,7 +192,7 @@ impl TreeEntry {
 }
 
 /// What a live object has to do with others.
-pub fn relations(object: &Value) -> Relations {
+pub fn object_relations(object: &Value) -> Relations {
     let KindRef { group, kind, .. } = KindRef::of(object);
     let key = ResourceKey::new(group, kind, object.namespace(), object.name());
     related(&key, references(object), object)

@@ -1,9 +1,9 @@
 //! Objects of a destination namespace that no Application manages (CA-311).
 
-use crate::Condition;
+use crate::NewCondition;
 use wavegate_api::app_project::{OrphanedResourcePattern, OrphanedResources};
 use wavegate_api::conditions::application::ORPHANED_RESOURCE_WARNING;
-use wavegate_api::glob::allows;
+use wavegate_api::glob::glob_allows;
 use wavegate_api::{AppProjectSpec, ResourceKey};
 
 /// Which objects a project reports as orphaned.
@@ -34,7 +34,10 @@ impl Orphans {
         };
         let is_ignored = self.ignored.iter().any(|globs| {
             let texts = [group, kind, name];
-            globs.iter().zip(texts).all(|(glob, text)| glob.is_empty() || allows(glob, text, None))
+            globs
+                .iter()
+                .zip(texts)
+                .all(|(glob, text)| glob.is_empty() || glob_allows(glob, text, None))
         });
         !is_default && !is_ignored
     }
@@ -46,7 +49,7 @@ impl Orphans {
 }
 
 /// The condition about orphaned resources.
-pub fn warning(count: usize) -> Condition {
+pub fn orphans_warning(count: usize) -> NewCondition {
     let message = format!("Application has {count} orphaned resources");
-    Condition::new(ORPHANED_RESOURCE_WARNING, message.as_str())
+    NewCondition::new(ORPHANED_RESOURCE_WARNING, message.as_str())
 }

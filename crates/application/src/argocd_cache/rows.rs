@@ -39,10 +39,10 @@ pub struct ResourceDiff {
 
 /// The rows of a comparison, sorted. `annotations` are those whose values are masked in
 /// Secrets.
-pub fn rows(
+pub fn compared_rows(
     resources: &[ComparedResource],
     tracking: &Tracking,
-    config: &diff::Config,
+    config: &diff::DiffConfig,
     annotations: &[String],
 ) -> Vec<ResourceDiff> {
     let mut resources: Vec<&ComparedResource> = resources.iter().collect();
@@ -53,7 +53,7 @@ pub fn rows(
 fn row(
     resource: &ComparedResource,
     tracking: &Tracking,
-    config: &diff::Config,
+    config: &diff::DiffConfig,
     annotations: &[String],
 ) -> ResourceDiff {
     let ResourceKey { group, kind, namespace, name } = resource.key.clone();

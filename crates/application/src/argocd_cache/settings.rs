@@ -17,9 +17,9 @@ pub struct RedisSettings {
     /// Name of the master group that the Sentinels watch.
     pub sentinel_master: String,
     /// Credentials of Redis.
-    pub credentials: Credentials,
+    pub credentials: RedisCredentials,
     /// Credentials of the Sentinels.
-    pub sentinel_credentials: Credentials,
+    pub sentinel_credentials: RedisCredentials,
     /// TLS, for Redis and the Sentinels.
     pub tls: Option<RedisTls>,
     /// Whether values are compressed.
@@ -41,8 +41,8 @@ impl Default for RedisSettings {
             database: 0,
             sentinels: Vec::new(),
             sentinel_master: "master".to_owned(),
-            credentials: Credentials::default(),
-            sentinel_credentials: Credentials::default(),
+            credentials: RedisCredentials::default(),
+            sentinel_credentials: RedisCredentials::default(),
             tls: None,
             is_gzip: true,
             prefix: String::new(),
@@ -91,14 +91,14 @@ pub struct ReaderSettings {
 
 /// A user and a password; empty ones are not sent.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
+pub struct RedisCredentials {
     /// The user.
     pub user: String,
     /// The password.
     pub password: String,
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for RedisCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
     }

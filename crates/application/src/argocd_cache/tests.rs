@@ -175,7 +175,7 @@ impl Find for Nothing {
         None
     }
 
-    fn claiming(&self, _: &ResourceKey) -> Vec<Node> {
+    fn claiming(&self, _: &ResourceKey) -> Vec<TreeNode> {
         Vec::new()
     }
 }
@@ -233,7 +233,7 @@ fn a_tree_is_cut_into_shards_in_order() {
     let seen = || TreeObjects { nodes: vec![], orphans: vec![], cluster: vec![] };
     let of = |count: usize, size: usize| {
         let roots: Vec<TreeRoot> = (0..count).rev().map(|name| root(&name.to_string())).collect();
-        let shards = tree(&roots, &seen(), &Nothing).shards(size);
+        let shards = build_tree(&roots, &seen(), &Nothing).shards(size);
         let shards: Vec<Value> =
             shards.iter().map(|shard| serde_json::to_value(shard).unwrap()).collect();
         let names = shards.iter().flat_map(|shard| {
@@ -249,7 +249,7 @@ fn a_tree_is_cut_into_shards_in_order() {
     assert_eq!(of(2, 2), (1, vec![json!(1)]));
     assert_eq!(of(5, 0), (1, vec![Value::Null]));
     assert_eq!(of(0, 2), (1, vec![Value::Null]), "{{}}");
-    let empty = serde_json::to_value(tree(&[], &seen(), &Nothing)).unwrap();
+    let empty = serde_json::to_value(build_tree(&[], &seen(), &Nothing)).unwrap();
     assert_eq!(empty, json!({}));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::hosts::{self, Host};
-use super::node::{Node, NodeHealth, ParentRef, TreeEntry, claim_of};
+use super::node::{NodeHealth, ParentRef, TreeEntry, TreeNode, claim_of};
 use super::parts::is_default;
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::{GROUP, ResourceKey};
@@ -37,9 +37,9 @@ pub struct TreeObjects {
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTree {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TreeNode>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) orphaned_nodes: Vec<Node>,
+    pub(super) orphaned_nodes: Vec<TreeNode>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hosts: Vec<Host>,
     #[serde(skip_serializing_if = "is_default")]
@@ -52,45 +52,45 @@ pub trait Find {
     fn uid(&self, key: &ResourceKey) -> Option<String>;
 
     /// The nodes of the objects that claim a name (CA-313).
-    fn claiming(&self, name: &ResourceKey) -> Vec<Node>;
+    fn claiming(&self, name: &ResourceKey) -> Vec<TreeNode>;
 }
 
 /// Builds the tree.
-pub fn tree(roots: &[TreeRoot], seen: &TreeObjects, find: &dyn Find) -> ResourceTree {
+pub fn build_tree(roots: &[TreeRoot], seen: &TreeObjects, find: &dyn Find) -> ResourceTree {
     let lists = [&seen.nodes, &seen.orphans].map(|entries| {
         let nodes = entries.iter().map(|entry| with_parents(entry, find));
-        nodes.collect::<Vec<Node>>()
+        nodes.collect::<Vec<TreeNode>>()
     });
     let [mut nodes, mut orphaned_nodes] = lists;
-    let live: BTreeSet<ResourceKey> = nodes.iter().map(Node::key).collect();
+    let live: BTreeSet<ResourceKey> = nodes.iter().map(TreeNode::key).collect();
     let missing = roots.iter().filter(|root| root.uid.is_none() && !live.contains(&root.key));
     nodes.extend(missing.map(|root| {
         let ResourceKey { group, kind, namespace, name } = root.key.clone();
         let health = Some(NodeHealth { status: "Missing".to_owned(), message: String::new() });
-        Node {
+        TreeNode {
             group,
             kind,
             namespace,
             name,
             health,
             version: root.version.clone(),
-            ..Node::default()
+            ..TreeNode::default()
         }
     }));
-    nodes.sort_by_cached_key(Node::place);
-    orphaned_nodes.sort_by_cached_key(Node::place);
+    nodes.sort_by_cached_key(TreeNode::place);
+    orphaned_nodes.sort_by_cached_key(TreeNode::place);
     let own: Vec<&TreeEntry> = seen.nodes.iter().collect();
     let hosts = hosts::hosts(&own, &seen.cluster);
     ResourceTree { nodes, orphaned_nodes, hosts, shards_count: 0 }
 }
 
 /// The node, with what its own object lacks about its parents.
-fn with_parents(entry: &TreeEntry, find: &dyn Find) -> Node {
+fn with_parents(entry: &TreeEntry, find: &dyn Find) -> TreeNode {
     let mut node = entry.node.clone();
     let claim = claim_of(&node.key());
     for owner in claim.iter().flat_map(|name| find.claiming(name)) {
         if node.parent_refs.iter().all(|parent| parent.uid != owner.uid) {
-            let Node { group, version, kind, namespace, name, uid, .. } = owner;
+            let TreeNode { group, version, kind, namespace, name, uid, .. } = owner;
             node.parent_refs.push(ParentRef { group, version, kind, namespace, name, uid });
         }
     }
@@ -151,7 +151,7 @@ impl ResourceTree {
         let urls = self.nodes.iter().filter_map(|node| node.networking_info.as_ref());
         let urls: BTreeSet<&String> = urls.flat_map(|network| &network.external_urls).collect();
         let images: BTreeSet<&String> = self.nodes.iter().flat_map(|node| &node.images).collect();
-        let is_application = |node: &Node| node.group == GROUP && node.kind == "Application";
+        let is_application = |node: &TreeNode| node.group == GROUP && node.kind == "Application";
         ApplicationSummary {
             images: images.into_iter().cloned().collect(),
             external_urls: urls.into_iter().cloned().collect(),

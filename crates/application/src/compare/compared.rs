@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::predicted::Predicted;
-use crate::targets::Target;
+use crate::targets::PlacedTarget;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{AppProjectSpec, ApplicationSpec};
 use wavegate_engine::diff::{self, SyncStatus};
 use wavegate_engine::health::{Checks, Health};
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 
 /// The input of a comparison.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct ComparisonFacts<'a> {
     /// Which kinds have a health.
     pub checks: &'a Checks,
     /// The targets.
-    pub targets: &'a [Target],
+    pub targets: &'a [PlacedTarget],
     /// The live objects: everything tracked by the instance, and every object
     /// that a target names, regardless of its owner. A failed read must end the
     /// reconcile earlier.
@@ -38,7 +38,7 @@ pub struct ComparisonFacts<'a> {
     /// URL and name of the destination cluster.
     pub cluster: (&'a str, &'a str),
     /// The ignore rules.
-    pub config: &'a diff::Config,
+    pub config: &'a diff::DiffConfig,
     /// What the server predicts; only used if the rules say so.
     pub predicted: &'a Predicted,
     /// Whether `managedNamespaceMetadata` differs from what the last sync
@@ -58,7 +58,7 @@ pub struct ComparedResource {
     /// The live object.
     pub live: Option<Arc<Value>>,
     /// Its role in a sync.
-    pub class: Class,
+    pub class: ObjectClass,
     /// Whether applying would change the live object.
     pub modified: bool,
     /// Whether it could be compared: then `modified` means something (SE-146).
@@ -78,16 +78,16 @@ pub struct ComparedResource {
 impl ComparedResource {
     /// Whether it has a hook annotation.
     pub fn is_hook(&self) -> bool {
-        matches!(self.class, Class::Hook(_) | Class::DeleteHook | Class::Ignored)
+        matches!(self.class, ObjectClass::Hook(_) | ObjectClass::DeleteHook | ObjectClass::Ignored)
     }
 
-    pub(crate) fn sync(&self) -> diff::Resource<'_> {
-        diff::Resource {
-            hook: self.is_hook() || self.class == Class::Skipped,
+    pub(crate) fn sync(&self) -> diff::ResourceState<'_> {
+        diff::ResourceState {
+            hook: self.is_hook() || self.class == ObjectClass::Skipped,
             self_referenced: self.self_referenced,
             permitted: self.permitted,
             managed_namespace: self.managed_namespace,
-            ..diff::Resource::new(
+            ..diff::ResourceState::new(
                 self.target.as_deref(),
                 self.live.as_deref(),
                 Some(self.modified).filter(|_| self.is_comparable),

@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::compared::ComparisonFacts;
-use crate::memory::digest;
+use crate::memory::digest_of;
 use crate::predicted::Prediction;
-use crate::targets::Target;
+use crate::targets::PlacedTarget;
 use wavegate_api::Raw;
 use wavegate_api::annotations::TRACKING_ID;
 use wavegate_api::raw::object_at;
 use wavegate_api::tracking::Tracking;
 use wavegate_engine::diff;
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 
 /// Results of earlier comparisons: an event of one object does not compare the
 /// others again. An entry is valid for one version of the live object, one
@@ -76,7 +76,7 @@ impl Differences {
     fn all(&mut self, facts: &ComparisonFacts<'_>) -> HashMap<u64, Difference> {
         let mut found = HashMap::new();
         let (mut unknown, mut answered) = (Vec::new(), Vec::new());
-        for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
+        for target in facts.targets.iter().filter(|target| target.class == ObjectClass::Resource) {
             let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
             let Some(live) = live else { continue };
             let (answer, answer_digest) = match prediction(facts, target, Some(live)) {
@@ -135,20 +135,20 @@ impl Differences {
 }
 
 /// The digest of what a difference depends on besides the rules; `None` when it is not known.
-fn version(target: &Target, live: &Value, predicted: Option<u64>) -> Option<u64> {
+fn version(target: &PlacedTarget, live: &Value, predicted: Option<u64>) -> Option<u64> {
     let version = Some(live.resource_version()).filter(|version| !version.is_empty())?;
     let uid = Some(live.uid()).filter(|uid| !uid.is_empty())?;
-    Some(digest(&(uid, version, target.digest, predicted)))
+    Some(digest_of(&(uid, version, target.digest, predicted)))
 }
 
 /// What the server predicts of an object, if it was asked.
 pub(crate) fn prediction<'a>(
     facts: &ComparisonFacts<'a>,
-    target: &Target,
+    target: &PlacedTarget,
     live: Option<&Arc<Value>>,
 ) -> Option<&'a Prediction> {
     facts.config.server_side?;
-    live.filter(|_| target.class == Class::Resource)?;
+    live.filter(|_| target.class == ObjectClass::Resource)?;
     facts.predicted.get(&target.key)
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn prediction<'a>(
 /// what the server says that the live object would become (SE-158).
 pub fn compare_objects(
     tracking: &Tracking,
-    config: &diff::Config,
+    config: &diff::DiffConfig,
     (target, live): (&Value, &Value),
     predicted: Option<&Value>,
     values: diff::Values,

@@ -9,15 +9,17 @@ use serde_json::{Value, json};
 use crate::access::Access;
 use crate::app::App;
 use crate::compared::{ComparedResource, ComparisonFacts};
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::differences::{DiffCache, compare_objects};
-use crate::memory::digest;
-use crate::owner::Owner;
-use crate::pairs::{Comparison, compare};
+use crate::memory::digest_of;
+use crate::owner::DeletionOwner;
+use crate::pairs::{ComparedApplication, compare};
 use crate::predicted::Predicted;
 use crate::targets::Placed;
 use wavegate_api::ApplicationStatus;
-use wavegate_api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
+use wavegate_api::annotations::{
+    CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation_of,
+};
 use wavegate_api::conditions::application as types;
 use wavegate_api::kind::{GroupVersionKind, KindRef, Served};
 use wavegate_api::resource_key::ResourceKey;
@@ -68,18 +70,18 @@ pub struct Observation<'a> {
 #[derive(Clone, Debug)]
 pub struct ComparedState {
     /// The result.
-    pub comparison: Comparison,
+    pub comparison: ComparedApplication,
     /// The rules.
-    pub config: diff::Config,
+    pub config: diff::DiffConfig,
     /// The errors and warnings of the rules.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NewCondition>,
 }
 
 /// What is wrong with a rule: an error stops syncs, a warning stops nothing.
-fn of_rule(is_error: bool, message: String) -> Condition {
+fn of_rule(is_error: bool, message: String) -> NewCondition {
     match is_error {
-        true => Condition::comparison(message),
-        false => Condition::new(types::SYNC_WARNING, message),
+        true => NewCondition::comparison(message),
+        false => NewCondition::new(types::SYNC_WARNING, message),
     }
 }
 
@@ -88,9 +90,9 @@ impl<'a> Observation<'a> {
     pub fn compare(&self, app: &App, diffs: &DiffCache) -> ComparedState {
         let application = app.raw();
         let (mut config, problems) =
-            diff::Config::with_settings(application, self.compared, self.jq);
+            diff::DiffConfig::with_settings(application, self.compared, self.jq);
         config.schemas = Arc::clone(self.schemas);
-        diffs.follow(digest(&(rules(app), self.schemas.digest())));
+        diffs.follow(digest_of(&(rules(app), self.schemas.digest())));
         let comparison = compare(
             &ComparisonFacts {
                 application,
@@ -114,7 +116,7 @@ impl<'a> Observation<'a> {
     }
 
     /// The settings about the compared kinds that are not understood.
-    fn problems_of_settings(&self, comparison: &Comparison) -> Vec<Condition> {
+    fn problems_of_settings(&self, comparison: &ComparedApplication) -> Vec<NewCondition> {
         let kinds: BTreeSet<(&str, &str)> = (comparison.resources.iter())
             .map(|resource| (&*resource.key.group, &*resource.key.kind))
             .collect();
@@ -131,7 +133,7 @@ impl<'a> Observation<'a> {
     pub fn difference(
         &self,
         resource: &ComparedResource,
-        config: &diff::Config,
+        config: &diff::DiffConfig,
     ) -> diff::Comparison {
         match (&resource.target, &resource.live) {
             (Some(target), Some(live)) => {
@@ -151,20 +153,20 @@ impl<'a> Observation<'a> {
     }
 
     /// The Application for which objects are deleted and replaced.
-    pub fn owner(&self, uid: &'a str) -> Owner<'a> {
+    pub fn owner(&self, uid: &'a str) -> DeletionOwner<'a> {
         let Self { tracking, control_plane_namespace, .. } = *self;
-        Owner { tracking, control_plane_namespace, uid }
+        DeletionOwner { tracking, control_plane_namespace, uid }
     }
 }
 
 /// A digest of the rules of a comparison.
 fn rules(app: &App) -> u64 {
     let (application, spec) = (app.raw(), app.spec_view());
-    digest(&json!([
+    digest_of(&json!([
         spec.ignore_differences,
         spec.sync_policy.sync_options,
-        annotation(application, COMPARE_OPTIONS),
-        annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER),
+        annotation_of(application, COMPARE_OPTIONS),
+        annotation_of(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER),
     ]))
 }
 
@@ -180,7 +182,7 @@ fn namespace_metadata_changed(app: &App) -> bool {
 
 /// Kinds of all resources that an Application is known to have, to find those
 /// that are no longer in the source.
-pub fn inventory(status: &ApplicationStatus) -> impl Iterator<Item = GroupVersionKind> + '_ {
+pub fn known_kinds(status: &ApplicationStatus) -> impl Iterator<Item = GroupVersionKind> + '_ {
     let listed = status.resources.iter().map(|row| (&row.group, &row.version, &row.kind));
     let synced = status.operation_state.sync_result.iter().flat_map(|result| &result.resources);
     let synced = synced.map(|row| (&row.group, &row.version, &row.kind));

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::children;
 use crate::compared::{ComparedResource, ComparisonFacts};
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::differences::{DiffCache, Difference, prediction};
 use crate::operation;
 use crate::predicted::Prediction;
 use crate::project::Permits;
 use crate::summary::summary;
-use crate::targets::Target;
+use crate::targets::PlacedTarget;
 use crate::warnings::warnings;
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::conditions::application as types;
@@ -21,14 +21,14 @@ use wavegate_api::tracking::{from_instance_name, instance_of};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::{self, SyncStatus};
 use wavegate_engine::health::{self, Health};
-use wavegate_engine::sync::{Class, classify};
+use wavegate_engine::sync::{ObjectClass, classify_hook};
 
 /// Failed dry runs that conditions name; there is rarely more than one reason.
 const NAMED_FAILURES: usize = 10;
 
 /// The outcome of a comparison.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct ComparedApplication {
     /// The Application's sync status.
     pub sync: SyncStatus,
     /// The Application's health.
@@ -36,10 +36,10 @@ pub struct Comparison {
     /// Its resources, sorted by group, kind, namespace and name.
     pub resources: Vec<ComparedResource>,
     /// The conditions; without those of the targets themselves.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NewCondition>,
     /// The health scripts that failed (SE-442). Nothing is held by it, except what waits for
     /// the health of these objects.
-    pub health_error: Option<Condition>,
+    pub health_error: Option<NewCondition>,
     /// What the status says about all resources together (SE-061).
     pub summary: ApplicationSummary,
     /// Messages of `SharedResourceWarning`.
@@ -49,7 +49,7 @@ pub struct Comparison {
 }
 
 /// Compares one Application with its cluster.
-pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> Comparison {
+pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> ComparedApplication {
     let mut resources = Vec::new();
     let mut conditions = Vec::new();
     let mut shared = Vec::new();
@@ -64,14 +64,14 @@ pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> Comparison {
             let ResourceKey { kind, name, .. } = &target.key;
             let this = display(&facts.tracking.instance, facts.control_plane_namespace);
             let message = format!("{kind}/{name} is part of applications {this} and {other}");
-            conditions.push(Condition::new(types::SHARED_RESOURCE_WARNING, message.as_str()));
+            conditions.push(NewCondition::new(types::SHARED_RESOURCE_WARNING, message.as_str()));
             shared.push(message);
         }
         match target.class {
             // A target that is not a resource still accounts for its object in
             // the cluster.
-            Class::DeleteHook | Class::Ignored => continue,
-            Class::Hook(_) if live.is_none() => continue,
+            ObjectClass::DeleteHook | ObjectClass::Ignored => continue,
+            ObjectClass::Hook(_) if live.is_none() => continue,
             _ => {}
         }
         if let Some(Prediction::Failed(why)) = prediction(facts, target, live) {
@@ -99,14 +99,14 @@ pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> Comparison {
     resources.sort_by_cached_key(place);
     conditions.extend(exhausted.iter().map(|(rule, key)| {
         let ResourceKey { kind, name, .. } = key;
-        Condition::comparison(format!(
+        NewCondition::comparison(format!(
             "ignoreDifferences: jqPathExpressions {rule} (on {kind}/{name}); use a simpler expression"
         ))
     }));
     let is_predicted = unpredicted.is_empty();
     conditions.extend(unpredicted.into_iter().take(NAMED_FAILURES).map(|(key, why)| {
         let ResourceKey { kind, name, .. } = key;
-        Condition::comparison(format!(
+        NewCondition::comparison(format!(
             "Failed to compare desired state to live state: failed to calculate diff: error \
              calculating server side diff: {kind}/{name}: {why}"
         ))
@@ -116,9 +116,10 @@ pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> Comparison {
         failed: false,
         namespace_metadata_changed: facts.namespace_metadata_changed,
     };
-    let synced: Vec<diff::Resource<'_>> = resources.iter().map(ComparedResource::sync).collect();
+    let synced: Vec<diff::ResourceState<'_>> =
+        resources.iter().map(ComparedResource::sync).collect();
     let sync = diff::of_application(&synced, circumstances);
-    Comparison {
+    ComparedApplication {
         sync,
         health: health_of(facts, &resources),
         health_error: health_error(facts, &resources),
@@ -164,15 +165,15 @@ fn pair(
     facts: &ComparisonFacts<'_>,
     differences: &HashMap<u64, Difference>,
     key: &ResourceKey,
-    target: Option<&Target>,
+    target: Option<&PlacedTarget>,
     live: Option<&Arc<Value>>,
     exhausted: &mut BTreeMap<String, ResourceKey>,
 ) -> ComparedResource {
     let object = target.map(|target| &target.object);
     let class = match (target, live) {
         (Some(target), _) => target.class.clone(),
-        (None, Some(live)) => classify(live),
-        (None, None) => Class::Resource,
+        (None, Some(live)) => classify_hook(live),
+        (None, None) => ObjectClass::Resource,
     };
     let destination = &facts.spec.destination.namespace;
     let policy = facts.spec.sync_policy.as_ref();
@@ -186,14 +187,14 @@ fn pair(
     let modified = match (target, live, &class) {
         // It is not known.
         (Some(_), Some(_), _) if matches!(prediction, Some(Prediction::Failed(_))) => false,
-        (Some(_), Some(_), Class::Resource) => {
+        (Some(_), Some(_), ObjectClass::Resource) => {
             let found = differences.get(&key.digest());
             for rule in found.into_iter().flat_map(|found| &found.exhausted) {
                 exhausted.entry(rule.clone()).or_insert_with(|| key.clone());
             }
             found.is_none_or(|found| found.modified)
         }
-        (Some(_), None, Class::Resource) => true,
+        (Some(_), None, ObjectClass::Resource) => true,
         (None, Some(live), _) => managed_namespace && lacks_metadata(facts, live),
         _ => false,
     };
@@ -251,7 +252,10 @@ fn uid(object: &Value) -> Option<&str> {
     Some(object.uid()).filter(|uid| !uid.is_empty())
 }
 
-fn health_error(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> Option<Condition> {
+fn health_error(
+    facts: &ComparisonFacts<'_>,
+    resources: &[ComparedResource],
+) -> Option<NewCondition> {
     let mut failed = resources.iter().filter(|resource| !resource.is_hook()).filter_map(|one| {
         let error = facts.checks.script_error(one.live.as_deref()?)?;
         Some((&one.key, error))
@@ -261,7 +265,7 @@ fn health_error(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> 
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    Some(Condition::comparison(format!(
+    Some(NewCondition::comparison(format!(
         "error setting app health: failed to get resource health for {kind:?} with name {name:?} \
          in namespace {namespace:?}: {error}{more}"
     )))
@@ -281,12 +285,12 @@ fn health_of(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> Hea
                 live: resource.live.as_deref(),
                 health: resource.health.clone(),
                 hook: resource.is_hook(),
-                skipped: resource.class == Class::Skipped,
+                skipped: resource.class == ObjectClass::Skipped,
                 self_referenced: resource.self_referenced,
                 is_the_application: (resource.live.as_deref())
                     .is_some_and(|live| is_itself(&resource.key, live)),
             }
         })
         .collect();
-    health::combine(&all).health
+    health::combine_health(&all).health
 }

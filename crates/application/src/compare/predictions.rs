@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::memory::digest;
+use crate::memory::digest_of;
 use crate::observation::Observation;
 use crate::predicted::{Predicted, Prediction};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::{self, ServerSide};
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 
 /// A dry run to be made.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct DryRun {
 impl DryRun {
     /// What an answer for a version of the live object holds for.
     fn of(&self, version: &str) -> u64 {
-        digest(&(&self.uid, version, self.digest, self.how))
+        digest_of(&(&self.uid, version, self.digest, self.how))
     }
 }
 
@@ -73,7 +73,9 @@ impl Predictions {
         for target in &observation.placed.targets {
             let (key, object) = (&target.key, &target.object);
             let live = observation.live.get(key).filter(|_| !key.name.is_empty());
-            let Some(live) = live.filter(|_| target.class == Class::Resource) else { continue };
+            let Some(live) = live.filter(|_| target.class == ObjectClass::Resource) else {
+                continue;
+            };
             if permits.denial(key, object).is_some() {
                 continue;
             }
@@ -107,7 +109,7 @@ impl Predictions {
         let kept = self.0.iter().filter_map(|(key, kept)| {
             // Serialized by this process.
             let answer = serde_json::from_slice(&kept.answer).ok()?;
-            Some((key.clone(), Prediction::Answer(Arc::new(answer), digest(&kept.answer))))
+            Some((key.clone(), Prediction::Answer(Arc::new(answer), digest_of(&kept.answer))))
         });
         let failed = failed.into_iter().map(|(key, why)| (key, Prediction::Failed(why)));
         kept.chain(failed).collect()

@@ -8,19 +8,19 @@ use jiff::{SignedDuration, Timestamp};
 use crate::app::App;
 use crate::auto_sync::{self, AutoSync, SelfHeal};
 use crate::compared::ComparedResource;
-use crate::condition::{self, Condition};
+use crate::condition::{self, NewCondition};
 use crate::differences::DiffCache;
 use crate::errors::ObserveError;
-use crate::memory::Memory;
+use crate::memory::ApplicationMemory;
 use crate::observation::Observation;
-use crate::pairs::Comparison;
-use crate::refresh::{Reason, idle};
-use crate::request::{Level, Request};
+use crate::pairs::ComparedApplication;
+use crate::refresh::{Reason, wait_idle};
+use crate::request::{ComparisonRequest, Level};
 use crate::{deletion, held_back, operation, status};
 use wavegate_api::ApplicationStatus;
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::operation::Requested;
-use wavegate_api::time::{Time, stored};
+use wavegate_api::time::{Time, stored_time};
 use wavegate_engine::diff;
 use wavegate_engine::health::{Health, Status};
 use wavegate_engine::wait::{Wait, WaitFor};
@@ -57,7 +57,7 @@ pub struct ComparisonInput<'a> {
     /// The kinds of the sources, by source.
     pub types: Vec<String>,
     /// Warnings that do not come from the comparison itself.
-    pub warnings: Vec<Condition>,
+    pub warnings: Vec<NewCondition>,
     /// The summary of what controllers have created from the resources, where it is known.
     pub below: ApplicationSummary,
     /// The revisions at which a rollback holds it, and the observed state for these.
@@ -80,7 +80,7 @@ pub struct ComparisonSnapshot<'a> {
     /// The Application.
     pub app: &'a App,
     /// What the process remembers of it.
-    pub memory: &'a Memory,
+    pub memory: &'a ApplicationMemory,
     /// What was observed, or the error that prevented it.
     pub seen: Result<&'a ComparisonInput<'a>, &'a CompareFailure<'a>>,
     /// Why it is compared.
@@ -99,7 +99,7 @@ pub struct ComparisonDecision {
     /// The Application to be stored.
     pub app: App,
     /// What the process remembers of it.
-    pub memory: Memory,
+    pub memory: ApplicationMemory,
     /// What follows.
     pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
@@ -116,7 +116,7 @@ pub struct Shown {
     /// The resources.
     pub resources: Vec<ComparedResource>,
     /// The rules.
-    pub config: diff::Config,
+    pub config: diff::DiffConfig,
     /// The summary of the resources.
     pub summary: ApplicationSummary,
 }
@@ -134,7 +134,7 @@ pub fn reconcile(snapshot: &ComparisonSnapshot<'_>) -> ComparisonDecision {
     let (wait, tolerated, shown) = match seen {
         Ok(seen) => {
             memory.failing_since = None;
-            memory.postponed = Request::default();
+            memory.postponed = ComparisonRequest::default();
             let (wait, shown) = compared(&mut app, seen, forced, &snapshot);
             (wait, false, Some(shown))
         }
@@ -192,7 +192,7 @@ impl Checked {
     pub fn stamp(self, app: &mut App, is_written: bool) -> bool {
         let moves = is_written || self.is_due;
         if moves {
-            app.status.reconciled_at = Some(Time(stored(self.at)));
+            app.status.reconciled_at = Some(Time(stored_time(self.at)));
         }
         moves
     }
@@ -214,7 +214,7 @@ fn compared(
     if let Some((revisions, held)) = &seen.held {
         conditions.extend(held_back::condition(app, held.as_ref().map_err(|e| *e), revisions));
     }
-    let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
+    let unclear = conditions.iter().chain(&comparison.conditions).any(NewCondition::is_error);
     // Not a reason to sync nothing: the next commit may repair what the script stumbles over.
     conditions.extend(comparison.health_error.clone());
     let moved = app.status.sync.revisions() != seen.revisions;
@@ -227,7 +227,7 @@ fn compared(
         reconciled: forced || moved,
         now: reconciled_at(&app.status, now),
     };
-    status::write(app, comparison, &conditions, &about);
+    status::write_comparison(app, comparison, &conditions, &about);
     answer(app, reason.request);
     let finalizers =
         deletion::hook_finalizers(&app.metadata.finalizers, &observation.placed.targets);
@@ -243,10 +243,10 @@ fn compared(
         true if !comparison.is_predicted => {
             Wait::for_time(WaitFor::FailedComparison, PREDICTED_AGAIN, now)
         }
-        true => idle(),
+        true => wait_idle(),
         false => automate(app, seen, comparison, settings, now),
     };
-    let Comparison { resources, summary, .. } = compared.comparison;
+    let ComparedApplication { resources, summary, .. } = compared.comparison;
     (wait, Shown { resources, config: compared.config, summary })
 }
 
@@ -254,7 +254,7 @@ fn compared(
 fn automate(
     app: &mut App,
     seen: &ComparisonInput<'_>,
-    comparison: &Comparison,
+    comparison: &ComparedApplication,
     settings: &ComparisonSettings,
     now: Timestamp,
 ) -> Wait {
@@ -273,7 +273,7 @@ fn automate(
     let waits = !window.allowed && access.spec.is_automated();
     let mut wait = match window.next_change.filter(|_| waits) {
         Some(at) => Wait::until(WaitFor::AutomatedSyncWindow, at),
-        None => idle(),
+        None => wait_idle(),
     };
     match decision {
         AutoSync::Nothing => {}
@@ -328,7 +328,7 @@ fn kept_health(status: &ApplicationStatus, error: &ObserveError) -> Option<Healt
 
 /// Removes the request from the annotations (SE-379): the write is conditional
 /// on the version that was read, so a newer request is kept.
-fn answer(app: &mut App, request: Request) {
+fn answer(app: &mut App, request: ComparisonRequest) {
     if request.level >= Level::Newest {
         app.metadata.annotations = Default::default();
     }

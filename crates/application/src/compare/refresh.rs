@@ -6,18 +6,18 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::app::{App, Fields};
-use crate::memory::{Memory, digest};
+use crate::memory::{ApplicationMemory, digest_of};
 use crate::operation;
-use crate::request::{Level, Request};
+use crate::request::{ComparisonRequest, Level};
 use crate::status::compared_to;
 use wavegate_api::annotations::Refresh;
 use wavegate_engine::wait::{Wait, WaitFor, WakeEvent};
 
 /// The request of the Application itself: by its refresh annotation, or by a
 /// spec that differs from the compared one. `None` when there is none.
-pub fn asked_for(app: &App) -> Option<Request> {
+pub fn asked_for(app: &App) -> Option<ComparisonRequest> {
     if let Some(kind) = app.metadata.annotations.kind() {
-        return Some(Request { level: Level::Newest, hard: kind == Refresh::Hard });
+        return Some(ComparisonRequest { level: Level::Newest, hard: kind == Refresh::Hard });
     }
     let compared = app.status.sync.compared_to.as_ref().unwrap_or(&Value::Null);
     let wanted = compared_to(app.spec());
@@ -31,10 +31,10 @@ pub fn asked_for(app: &App) -> Option<Request> {
         was != is && !(absent(was) && absent(is))
     };
     if differs("source") || differs("sources") {
-        return Some(Request::new(Level::Newest));
+        return Some(ComparisonRequest::new(Level::Newest));
     }
     if differs("destination") || differs("ignoreDifferences") {
-        return Some(Request::new(Level::Revision));
+        return Some(ComparisonRequest::new(Level::Revision));
     }
     None
 }
@@ -59,7 +59,7 @@ impl Intervals {
 }
 
 /// Nothing is left to do.
-pub fn idle() -> Wait {
+pub fn wait_idle() -> Wait {
     let events =
         &[WakeEvent::Application, WakeEvent::LiveObject, WakeEvent::Project, WakeEvent::Secret];
     Wait::on(WaitFor::ApplicationChange, events)
@@ -69,7 +69,7 @@ pub fn idle() -> Wait {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RefreshTrigger {
     /// The request that triggered it.
-    pub request: Request,
+    pub request: ComparisonRequest,
     /// When it is compared without any change.
     pub intervals: Intervals,
     /// Whether an operation has just ended.
@@ -85,16 +85,16 @@ pub enum Due {
     Wait(Wait),
 }
 
-impl Memory {
+impl ApplicationMemory {
     /// Decides whether to compare, and remembers a request that is not met yet.
     pub fn due(&mut self, app: &App, occasion: &RefreshTrigger, now: Timestamp) -> Due {
-        let spec = digest(app.spec());
+        let spec = digest_of(app.spec());
         let reason = self.reason(app, spec, occasion, now);
         self.last_spec = Some(spec);
         let Some(reason) = reason else {
             // What the last comparison waits for is still to come, whatever has triggered
             // this reconcile.
-            return Due::Wait(self.wait.unwrap_or_else(idle));
+            return Due::Wait(self.wait.unwrap_or_else(wait_idle));
         };
         match reason.settles(self.compared_at, now) {
             None => {
@@ -150,7 +150,7 @@ impl Memory {
         let mut request = occasion.request.and(self.postponed).and(wanted.unwrap_or_default());
         let is_other_spec = self.last_spec != Some(spec);
         if is_other_spec {
-            request = request.and(Request::new(Level::Revision));
+            request = request.and(ComparisonRequest::new(Level::Revision));
         }
         let (mut since, mut accepts_synced) = (None, false);
         if occasion.after_operation {
@@ -158,20 +158,20 @@ impl Memory {
             // revision counts only if it was requested after the operation started
             // (SE-372).
             accepts_synced = request.level < Level::Newest;
-            request = request.and(Request::new(Level::Newest));
+            request = request.and(ComparisonRequest::new(Level::Newest));
             let state = &app.status.operation_state;
             let began = self.operation_began.or_else(|| operation::started(state));
             since = began.filter(|_| wanted.is_none());
         }
         if self.wait.is_some_and(|wait| wait.is_due(now)) {
             // Also a newer revision, as after any wait (SE-426).
-            request = request.and(Request::new(Level::Revision));
+            request = request.and(ComparisonRequest::new(Level::Revision));
         }
         let intervals = &occasion.intervals;
         let is_expired = self.checked_at.is_none() || is_past(self.expires(intervals));
         if is_expired {
             let hard = is_past(self.rerenders(intervals));
-            request = request.and(Request { level: Level::Revision, hard });
+            request = request.and(ComparisonRequest { level: Level::Revision, hard });
         }
         request.is_some().then_some(Reason {
             request,
@@ -194,7 +194,7 @@ fn after(since: Option<Timestamp>, time: Duration) -> Option<Timestamp> {
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {
     /// The level.
-    pub request: Request,
+    pub request: ComparisonRequest,
     /// Cached revisions requested after this time count as new: the start of
     /// the operation that has just ended.
     pub since: Option<Timestamp>,

@@ -18,14 +18,14 @@ pub enum Level {
 
 /// A request to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Request {
+pub struct ComparisonRequest {
     /// The level.
     pub level: Level,
     /// Whether manifests are rendered again even at the same revision.
     pub hard: bool,
 }
 
-impl Request {
+impl ComparisonRequest {
     /// A request of this level.
     pub fn new(level: Level) -> Self {
         Self { level, hard: false }
@@ -57,7 +57,7 @@ const COUNTED: [&str; 9] = [
 
 /// Whether a change of an Application needs a reconcile: a status change by another client counts only for
 /// its operation.
-pub fn counts(old: &Value, new: &Value) -> bool {
+pub fn needs_reconcile(old: &Value, new: &Value) -> bool {
     let [old, new] = [old, new]
         .map(|object| COUNTED.map(|field| object.pointer(field).filter(|value| !value.is_null())));
     old != new

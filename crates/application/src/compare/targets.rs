@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::condition::Condition;
-use crate::memory::digest;
+use crate::condition::NewCondition;
+use crate::memory::digest_of;
 use wavegate_api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use wavegate_api::cluster::ClusterScope;
 use wavegate_api::conditions::application as types;
@@ -16,7 +16,7 @@ use wavegate_api::raw::object_at;
 use wavegate_api::resource_filter::KindFilter;
 use wavegate_api::tracking::{Tracking, TrackingId, TrackingMethod, instance_label};
 use wavegate_api::{Raw, ResourceKey, read_leniently};
-use wavegate_engine::sync::{Class, classify};
+use wavegate_engine::sync::{ObjectClass, classify_hook};
 
 /// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,13 @@ pub enum KindScope {
 
 /// One target.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct PlacedTarget {
     /// The object, with namespace and tracking.
     pub object: Arc<Value>,
     /// Its key; the name is empty if the server generates it.
     pub key: ResourceKey,
     /// Its role in a sync.
-    pub class: Class,
+    pub class: ObjectClass,
     /// A digest of the object.
     pub digest: u64,
 }
@@ -46,16 +46,16 @@ pub struct Target {
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     /// In source order.
-    pub targets: Vec<Target>,
+    pub targets: Vec<PlacedTarget>,
     /// The conditions.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NewCondition>,
 }
 
 /// Computes targets (SE-112, SE-120, SE-131, SE-132, SE-138, SE-139).
 ///
 /// `scope` returns the scope of a kind (group, version, kind); `filter` has the kinds that
 /// are not managed.
-pub fn place(
+pub fn place_targets(
     manifests: Vec<Value>,
     destination_namespace: &str,
     tracking: &Tracking,
@@ -63,14 +63,14 @@ pub fn place(
     filter: &KindFilter,
 ) -> Placed {
     let defined = defined_scopes(&manifests);
-    let mut placed: Vec<Option<Target>> = Vec::new();
+    let mut placed: Vec<Option<PlacedTarget>> = Vec::new();
     let mut conditions = Vec::new();
     let mut last: BTreeMap<ResourceKey, (usize, usize)> = BTreeMap::new();
     for mut manifest in manifests {
         drop_empty_protocols(&mut manifest);
         let Some(key) = ResourceKey::from_object(&manifest) else { continue };
         if filter.excludes(&key.group, &key.kind) {
-            conditions.push(Condition::new(
+            conditions.push(NewCondition::new(
                 types::EXCLUDED_RESOURCE_WARNING,
                 format!(
                     "Resource {}/{} {} is excluded in the settings",
@@ -94,7 +94,7 @@ pub fn place(
         };
         if scope == KindScope::Namespaced && namespace.is_empty() {
             // Also for the core group, as Go prints it.
-            conditions.push(Condition::invalid_spec(format!(
+            conditions.push(NewCondition::invalid_spec(format!(
                 "Namespace for {} {}/{version}, Kind={} is missing.",
                 key.name, key.group, key.kind
             )));
@@ -102,7 +102,7 @@ pub fn place(
         let namespace = namespace.to_owned();
         let key = key.in_namespace(&namespace);
         let object = tracked(manifest, &key, destination_namespace, tracking);
-        let class = classify(&object);
+        let class = classify_hook(&object);
         if !key.name.is_empty() {
             let entry = last.entry(key.clone()).or_insert((placed.len(), 0));
             if entry.1 > 0 {
@@ -111,14 +111,14 @@ pub fn place(
             }
             entry.1 += 1;
         }
-        let digest = digest(&object);
-        placed.push(Some(Target { object: Arc::new(object), key, class, digest }));
+        let digest = digest_of(&object);
+        placed.push(Some(PlacedTarget { object: Arc::new(object), key, class, digest }));
     }
     if tracking.method == TrackingMethod::AnnotationAndLabel
         && !placed.is_empty()
         && instance_label(&tracking.instance).is_none()
     {
-        conditions.push(Condition::comparison(format!(
+        conditions.push(NewCondition::comparison(format!(
             "application.resourceTrackingMethod is annotation+label, and nothing of the name {:?} \
              can be a value of the label {}; use the method annotation",
             tracking.instance, tracking.label
@@ -126,7 +126,7 @@ pub fn place(
     }
     for (key, (_, times)) in last.iter().filter(|(_, (_, times))| *times > 1) {
         let ResourceKey { group, kind, namespace, name } = key;
-        conditions.push(Condition::new(
+        conditions.push(NewCondition::new(
             types::REPEATED_RESOURCE_WARNING,
             format!(
                 "Resource {group}/{kind}/{namespace}/{name} appeared {times} times among \
@@ -144,7 +144,7 @@ impl Placed {
     ///
     /// The message for the first such target.
     pub fn check(&self, scope: &ClusterScope) -> Result<(), String> {
-        let ignored = |target: &&Target| target.class != Class::Ignored;
+        let ignored = |target: &&PlacedTarget| target.class != ObjectClass::Ignored;
         self.targets.iter().filter(ignored).try_for_each(|target| {
             let ResourceKey { kind, namespace, name, .. } = &target.key;
             scope.check(kind, namespace, name)

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::memory::digest;
-use wavegate_api::annotations::{IGNORE_RESOURCE_UPDATES, annotation};
+use crate::memory::digest_of;
+use wavegate_api::annotations::{IGNORE_RESOURCE_UPDATES, annotation_of};
 use wavegate_api::kind::KindRef;
 use wavegate_engine::diff::{self, SystemSettings};
 use wavegate_engine::health::Checks;
@@ -38,7 +38,7 @@ impl Updates {
     /// may use any field says its health, or it belongs to no Application and does not ask for it
     /// by annotation.
     pub fn digest(&self, object: &Value, instance: Option<&str>) -> Option<u64> {
-        let asks = || annotation(object, IGNORE_RESOURCE_UPDATES) == Some("true");
+        let asks = || annotation_of(object, IGNORE_RESOURCE_UPDATES) == Some("true");
         if self.settings.is_scripted(KindRef::of(object)) || (instance.is_none() && !asks()) {
             return None;
         }
@@ -49,7 +49,7 @@ impl Updates {
         let health = self.checks.of(object).map(|health| (health.status.as_str(), health.message));
         let kept = ["uid", "deletionTimestamp", "finalizers", "ownerReferences"];
         let kept = kept.map(|field| object.get("metadata")?.get(field));
-        Some(digest(&(rest, health, kept, instance)))
+        Some(digest_of(&(rest, health, kept, instance)))
     }
 }
 

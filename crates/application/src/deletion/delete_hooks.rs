@@ -11,16 +11,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::deletion::{asked_at, is_of};
-use crate::operation::uid;
-use crate::owner::Owner;
+use crate::operation::uid_of;
+use crate::owner::DeletionOwner;
 use crate::project::Permits;
-use crate::targets::Target;
-use wavegate_api::annotations::{annotation, sync_wave};
+use crate::targets::PlacedTarget;
+use wavegate_api::annotations::{annotation_of, sync_wave};
 use wavegate_api::hooks::{DeletePolicy, HookType, delete_policies};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::health::{Checks, Status};
 use wavegate_engine::sync::{
-    ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
+    ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, generated_name, operation_id,
+    operation_stamp,
 };
 
 /// The delay between two attempts of a failing hook; doubles up to the second
@@ -41,7 +42,7 @@ pub struct DeleteHook {
 
 impl DeleteHook {
     /// The hooks of one type among the targets of a deleted Application.
-    pub fn all(type_: HookType, application: &Value, targets: &[Target]) -> Vec<Self> {
+    pub fn all(type_: HookType, application: &Value, targets: &[PlacedTarget]) -> Vec<Self> {
         let at = asked_at(application).unwrap_or_default();
         let deletion = deletion_id(application);
         let mut nameless = 0;
@@ -69,7 +70,7 @@ impl DeleteHook {
 
     /// The stamp of the attempt, counted from 0, that creates it.
     pub fn stamp(&self, attempt: u64) -> String {
-        stamp(&self.deletion, attempt, self.type_.as_str(), self.position)
+        operation_stamp(&self.deletion, attempt, self.type_.as_str(), self.position)
     }
 
     /// The object to create.
@@ -105,7 +106,7 @@ impl DeleteHook {
     /// The attempt of this hook that created a live object; `None` for another
     /// object.
     fn attempt(&self, live: &Value) -> Option<u64> {
-        let stamp = annotation(live, OPERATION_ANNOTATION)?;
+        let stamp = annotation_of(live, OPERATION_ANNOTATION)?;
         let attempt = stamp.split('/').nth(1)?.parse().ok()?;
         (self.stamp(attempt) == stamp).then_some(attempt)
     }
@@ -120,12 +121,12 @@ impl DeleteHook {
 }
 
 fn deletion_id(application: &Value) -> String {
-    operation_id(&uid(application), asked_at(application).unwrap_or_default(), "delete")
+    operation_id(&uid_of(application), asked_at(application).unwrap_or_default(), "delete")
 }
 
 /// Whether the deletion of an Application has created a live object as a hook.
 pub fn is_made_by(application: &Value, live: &Value) -> bool {
-    let rest = annotation(live, OPERATION_ANNOTATION)
+    let rest = annotation_of(live, OPERATION_ANNOTATION)
         .and_then(|stamp| stamp.strip_prefix(deletion_id(application).as_str()));
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
@@ -134,7 +135,7 @@ pub fn is_made_by(application: &Value, live: &Value) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct HookStepInput<'a> {
     /// The Application.
-    pub owner: Owner<'a>,
+    pub owner: DeletionOwner<'a>,
     /// The permissions of its project.
     pub permits: Permits<'a>,
     /// Name of the project.
@@ -150,7 +151,7 @@ pub struct HookStepInput<'a> {
 
 /// The next step of delete hooks (SE-517).
 #[derive(Clone, Debug)]
-pub enum Next {
+pub enum NextHook {
     /// All hooks have completed.
     Done,
     /// These must be created; all of one wave.
@@ -179,15 +180,15 @@ pub enum Next {
 }
 
 /// Decides the next step of the hooks of one type, wave by wave.
-pub fn next(
+pub fn next_hook_step(
     hooks: &[DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
     about: &HookStepInput<'_>,
-) -> Next {
+) -> NextHook {
     let objections: Vec<String> =
         hooks.iter().filter_map(|hook| objection(hook, live, about)).collect();
     if !objections.is_empty() {
-        return Next::Refused(objections.join("; "));
+        return NextHook::Refused(objections.join("; "));
     }
     let mut waves: BTreeMap<i32, Vec<&DeleteHook>> = BTreeMap::new();
     for hook in hooks {
@@ -195,11 +196,11 @@ pub fn next(
     }
     for wave in waves.into_values() {
         match next_of_wave(&wave, live, about) {
-            Next::Done => {}
+            NextHook::Done => {}
             other => return other,
         }
     }
-    Next::Done
+    NextHook::Done
 }
 
 /// Why a hook must not run: the project, or an unrelated object of its name.
@@ -221,7 +222,7 @@ fn next_of_wave(
     wave: &[&DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
     about: &HookStepInput<'_>,
-) -> Next {
+) -> NextHook {
     let (mut missing, mut former, mut leaving) = (Vec::new(), Vec::new(), Vec::new());
     let (mut waiting, mut failed) = (Vec::new(), Vec::new());
     for hook in wave {
@@ -250,20 +251,20 @@ fn next_of_wave(
         }
     }
     if !former.is_empty() {
-        return Next::Remove(former);
+        return NextHook::Remove(former);
     }
     if let Some(hook) = leaving.first() {
         let reason = format!("waiting for deletion of the former hook {}", hook.key);
-        return Next::Wait { reason, again: false };
+        return NextHook::Wait { reason, again: false };
     }
     if !missing.is_empty() {
-        return Next::Create(missing);
+        return NextHook::Create(missing);
     }
     if let Some((hook, attempt)) = waiting.first() {
         let reason = format!("waiting for completion of hook {}", hook.key);
-        return Next::Wait { reason, again: *attempt > 0 };
+        return NextHook::Wait { reason, again: *attempt > 0 };
     }
-    let Some((first, ..)) = failed.first() else { return Next::Done };
+    let Some((first, ..)) = failed.first() else { return NextHook::Done };
     let named = failed.iter().map(|(hook, _, _, message)| {
         let ResourceKey { namespace, name, .. } = &hook.key;
         match message.is_empty() {
@@ -282,11 +283,11 @@ fn next_of_wave(
             next = [next, at].into_iter().flatten().min();
         }
     }
-    Next::Failed { message, due, next }
+    NextHook::Failed { message, due, next }
 }
 
 /// The shortest delay between two attempts.
-pub fn pause(attempt: u64) -> SignedDuration {
+pub fn retry_pause(attempt: u64) -> SignedDuration {
     let (first, longest) = PAUSE;
     first.checked_mul(1 << attempt.min(16)).unwrap_or(longest).min(longest)
 }
@@ -294,7 +295,7 @@ pub fn pause(attempt: u64) -> SignedDuration {
 /// When a failed hook runs again.
 fn due_at(live: &Value, attempt: u64) -> Option<Timestamp> {
     let created = live.time("/metadata/creationTimestamp")?;
-    let doubled = pause(attempt);
+    let doubled = retry_pause(attempt);
     // The jitter is deterministic.
     let chance =
         live.uid().bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));

@@ -45,11 +45,14 @@ pub enum DeletionPlace {
 
 /// The spec of an Application that is being deleted: of an invalid one, what a deletion
 /// needs.
-pub fn spec(application: &Value) -> ApplicationSpec {
-    wavegate_api::read::<ApplicationSpec>(application.spec()).unwrap_or_else(|_| ApplicationSpec {
-        destination: wavegate_api::read(&SpecView::of(application).destination).unwrap_or_default(),
-        project: access::project_of(application).to_owned(),
-        ..ApplicationSpec::default()
+pub fn deletion_spec(application: &Value) -> ApplicationSpec {
+    wavegate_api::read_typed::<ApplicationSpec>(application.spec()).unwrap_or_else(|_| {
+        ApplicationSpec {
+            destination: wavegate_api::read_typed(&SpecView::of(application).destination)
+                .unwrap_or_default(),
+            project: access::project_of(application).to_owned(),
+            ..ApplicationSpec::default()
+        }
     })
 }
 
@@ -59,7 +62,7 @@ pub fn spec(application: &Value) -> ApplicationSpec {
 ///
 /// A message, when that is unknown: the project or the credentials of the cluster cannot
 /// be read. Nothing is deleted, and nothing is given up, until they can.
-pub fn place(
+pub fn deletion_place(
     application: &Value,
     applicant: &access::Applicant<'_>,
     project: ProjectFact<'_>,

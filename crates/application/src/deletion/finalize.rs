@@ -9,11 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::app::{App, Fields};
-use crate::condition::{self, Condition, OF_DELETION};
+use crate::condition::{self, NewCondition, OF_DELETION};
 use crate::delete_hooks::{self, DeleteHook, HookStepInput};
-use crate::deletion::{self, Cascade, asked_at};
+use crate::deletion::{self, CascadeStep, asked_at};
 use crate::deletion_scope::DeletionScope;
-use crate::memory::{Memory, Tries, Try};
+use crate::memory::{ApplicationMemory, Tries, Try};
 use crate::observation::{Live, Observation};
 use crate::{children, operation};
 use wavegate_api::annotations as names;
@@ -40,7 +40,7 @@ const LISTED_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 /// Kinds and API groups that cannot be listed, though not for want of a permission: why, and
 /// for how long.
-pub type Unlisted = BTreeMap<String, (String, Duration)>;
+pub type UnlistedKinds = BTreeMap<String, (String, Duration)>;
 
 const CASCADE: [&str; 3] = [
     names::RESOURCES_FINALIZER,
@@ -75,7 +75,7 @@ pub struct DeletionSnapshot<'a> {
     /// The Application.
     pub app: &'a App,
     /// What the process remembers of it.
-    pub memory: &'a Memory,
+    pub memory: &'a ApplicationMemory,
     /// What was observed, or why it cannot be.
     pub observed: Result<DeletionInput<'a>, &'a str>,
     /// Whether hooks that succeeded are deleted whatever their policy says (SE-519).
@@ -91,7 +91,7 @@ pub enum DeletionInput<'a> {
     Nowhere(&'a str),
     /// Source and cluster, which objects may be deleted, and the kinds whose objects are not
     /// known.
-    In(&'a Observation<'a>, &'a DeletionScope, &'a Unlisted),
+    In(&'a Observation<'a>, &'a DeletionScope, &'a UnlistedKinds),
 }
 
 /// The decision of a step of a deletion.
@@ -100,7 +100,7 @@ pub struct DeletionDecision {
     /// The Application without the finalizers of the steps that have ended.
     pub app: App,
     /// What the process remembers of it, with the hooks of this step.
-    pub memory: Memory,
+    pub memory: ApplicationMemory,
     /// What to do.
     pub plan: Plan,
 }
@@ -175,7 +175,7 @@ pub fn is_held(app: &Fields) -> bool {
 }
 
 /// The wait when nothing is left to do: for others to remove their finalizers.
-pub fn released() -> Wait {
+pub fn wait_released() -> Wait {
     Wait::on(WaitFor::ApplicationChange, &[WakeEvent::Application])
 }
 
@@ -206,7 +206,7 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
 }
 
 /// The next of the steps of SE-512.
-pub fn finalize(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
+pub fn finalize_deletion(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
     let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
     let finalizers = &mut app.metadata.finalizers;
     let plan = match snapshot.observed {
@@ -239,23 +239,23 @@ impl Finalizer<'_> {
             remove(finalizers, &[names::PRE_DELETE_FINALIZER]);
         }
         let (mut released, mut left) = (Vec::new(), None);
-        if let Some(cascade) = names::cascade(self.application) {
+        if let Some(cascade) = names::deletion_cascade(self.application) {
             let propagation = match cascade {
                 names::Cascade::Foreground => Propagation::Foreground,
                 names::Cascade::Background => Propagation::Background,
             };
             let managed = self.managed();
             released = Finalizer::released(&managed);
-            let mut plan = match deletion::cascade(self.application, &managed) {
-                Cascade::Wait(reason) => Plan::waits(reason),
-                Cascade::Held(reason) => {
+            let mut plan = match deletion::decide_cascade(self.application, &managed) {
+                CascadeStep::Wait(reason) => Plan::waits(reason),
+                CascadeStep::Held(reason) => {
                     Plan { state: DeletionState::Held(reason), ..Plan::default() }
                 }
-                Cascade::Delete(keys) => Plan {
+                CascadeStep::Delete(keys) => Plan {
                     removals: removals(&keys, &managed, propagation),
                     ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
                 },
-                Cascade::Done => match self.waits_for_kinds() {
+                CascadeStep::Done => match self.waits_for_kinds() {
                     Some(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
                     None => {
                         remove(finalizers, &CASCADE);
@@ -276,22 +276,22 @@ impl Finalizer<'_> {
 }
 
 /// Records the state after a step in an Application. Returns what follows.
-pub fn record(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
+pub fn record_deletion(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
     if is_refreshed(app) {
         app.metadata.annotations = Default::default();
     }
     let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
     let mut warning = None;
     let (problem, wait) = match state {
-        DeletionState::Done => (None, released()),
+        DeletionState::Done => (None, wait_released()),
         DeletionState::Held(reason) => {
-            warning = Some(Condition::new(DELETION_WARNING, reason));
+            warning = Some(NewCondition::new(DELETION_WARNING, reason));
             (None, again(WaitFor::Deletion))
         }
         DeletionState::Waits { keep: true, .. } => return again(WaitFor::Deletion),
         DeletionState::Waits { keep: false, reason } => {
             let is_long = asked_at(app.raw()).is_some_and(|at| now.duration_since(at) >= SILENT);
-            warning = is_long.then(|| Condition::new(DELETION_WARNING, reason));
+            warning = is_long.then(|| NewCondition::new(DELETION_WARNING, reason));
             (None, again(WaitFor::Deletion))
         }
         DeletionState::Stuck { message, next } => {
@@ -300,8 +300,8 @@ pub fn record(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
             (Some(message), next.map_or(again, |next| next.or_earlier(again)))
         }
     };
-    let problem = problem.map(|message| Condition::new(DELETION_ERROR, message));
-    let problems: Vec<Condition> = problem.into_iter().chain(warning).collect();
+    let problem = problem.map(|message| NewCondition::new(DELETION_ERROR, message));
+    let problems: Vec<NewCondition> = problem.into_iter().chain(warning).collect();
     condition::replace(&mut app.status.conditions, OF_DELETION, &problems, now);
     wait
 }
@@ -334,7 +334,7 @@ struct Finalizer<'a> {
     application: &'a Value,
     observation: &'a Observation<'a>,
     scope: &'a DeletionScope,
-    unlisted: &'a Unlisted,
+    unlisted: &'a UnlistedKinds,
     /// Whether a user wants it to be retried now.
     hurry: bool,
     now: Timestamp,
@@ -468,7 +468,7 @@ impl Finalizer<'_> {
     /// One step of delete hooks; `None` when all have completed.
     fn hooks(&self, type_: HookType, tries: &mut Tries) -> Option<Plan> {
         let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
-        let uid = operation::uid(self.application);
+        let uid = operation::uid_of(self.application);
         let about = HookStepInput {
             owner: self.observation.owner(&uid),
             permits: self.observation.access.permits(),
@@ -483,19 +483,19 @@ impl Finalizer<'_> {
             let state = DeletionState::Waits { reason, keep: again || failed_before };
             Plan { state, ..Plan::default() }
         };
-        Some(match delete_hooks::next(&hooks, live, &about) {
-            delete_hooks::Next::Done => {
+        Some(match delete_hooks::next_hook_step(&hooks, live, &about) {
+            delete_hooks::NextHook::Done => {
                 tries.clear();
                 return None;
             }
-            delete_hooks::Next::Wait { reason, again } => waits(reason, again),
-            delete_hooks::Next::Create(hooks) => self.create(hooks, type_, tries),
-            delete_hooks::Next::Remove(former) => Plan {
+            delete_hooks::NextHook::Wait { reason, again } => waits(reason, again),
+            delete_hooks::NextHook::Create(hooks) => self.create(hooks, type_, tries),
+            delete_hooks::NextHook::Remove(former) => Plan {
                 removals: removals(&former, live, Propagation::Foreground),
                 ..waits(format!("waiting for deletion of {} former hooks", former.len()), false)
             },
-            delete_hooks::Next::Refused(message) => Plan::stuck(message, None),
-            delete_hooks::Next::Failed { message, due, next } => {
+            delete_hooks::NextHook::Refused(message) => Plan::stuck(message, None),
+            delete_hooks::NextHook::Failed { message, due, next } => {
                 let keys: Vec<ResourceKey> = due.iter().map(|(key, _)| key.clone()).collect();
                 let again =
                     due.into_iter().map(|(key, attempt)| (key, Try { attempt, made_at: None }));
@@ -516,7 +516,7 @@ impl Finalizer<'_> {
         for hook in hooks {
             let mut own = tries.get(&hook.key).copied().unwrap_or_default();
             if let Some(made_at) = own.made_at {
-                let due = made_at.checked_add(delete_hooks::pause(own.attempt)).ok();
+                let due = made_at.checked_add(delete_hooks::retry_pause(own.attempt)).ok();
                 if let Some(due) = due.filter(|due| *due > self.now) {
                     let message = format!("hook {} was deleted before it completed", hook.key);
                     return Plan { creations, ..Plan::stuck(message, Some(due)) };

@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::app::App;
 use crate::deletion::asked_at;
 use crate::observation::{Live, Observation};
-use crate::operation::{self, Stage, stage};
-use crate::owner::Owner;
-use wavegate_api::annotations::{annotation, is_held_as_hook};
+use crate::operation::{self, OperationStage, operation_stage};
+use crate::owner::DeletionOwner;
+use wavegate_api::annotations::{annotation_of, is_held_as_hook};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::sync::{OPERATION_ANNOTATION, is_stamp_of};
 
@@ -20,10 +20,10 @@ pub type Hook = (ResourceKey, Arc<Value>);
 /// The hooks of an Application without a running operation that are being deleted: the next sync
 /// would remove their finalizer. Others keep it, since that sync may still need their result.
 pub fn of_idle(app: &App, observation: &Observation<'_>) -> Vec<Hook> {
-    if stage(app) != Stage::Idle || asked_at(app.raw()).is_some() {
+    if operation_stage(app) != OperationStage::Idle || asked_at(app.raw()).is_some() {
         return Vec::new();
     }
-    let uid = operation::uid(app.raw());
+    let uid = operation::uid_of(app.raw());
     let (owner, permits) = (observation.owner(&uid), observation.access.permits());
     let is_left = |(key, live): &(&ResourceKey, &Arc<Value>)| {
         live.is_deleting()
@@ -36,9 +36,9 @@ pub fn of_idle(app: &App, observation: &Observation<'_>) -> Vec<Hook> {
 /// The hooks of an Application that is gone, and had no finalizer that would have waited for them.
 /// One of the same name may have been created since, so only those with a stamp of the former one
 /// are its own.
-pub fn of_gone(live: &Live, owner: &Owner<'_>) -> Vec<Hook> {
+pub fn of_gone(live: &Live, owner: &DeletionOwner<'_>) -> Vec<Hook> {
     let is_own = |(key, live): &(&ResourceKey, &Arc<Value>)| {
-        let stamp = annotation(live, OPERATION_ANNOTATION);
+        let stamp = annotation_of(live, OPERATION_ANNOTATION);
         stamp.is_some_and(|stamp| is_stamp_of(stamp, owner.uid))
             && owner.objection(key, live).is_none()
     };
@@ -85,7 +85,8 @@ mod tests {
         ]);
         let tracking = Tracking { instance: "app".to_owned(), ..Tracking::default() };
         let released = |uid| {
-            let owner = Owner { tracking: &tracking, control_plane_namespace: "argocd", uid };
+            let owner =
+                DeletionOwner { tracking: &tracking, control_plane_namespace: "argocd", uid };
             of_gone(&live, &owner).into_iter().map(|(key, _)| key.name).collect::<Vec<_>>()
         };
         assert_eq!(released("uid"), ["own"]);

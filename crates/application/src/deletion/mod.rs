@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::operation::is_itself;
-use crate::targets::Target;
+use crate::targets::PlacedTarget;
 use wavegate_api::annotations::{self as names, deletion_approved, is_kept_by_helm, sync_wave};
 use wavegate_api::app_view::SpecView;
-use wavegate_api::hooks::{HookType, Role, role};
+use wavegate_api::hooks::{HookType, Role, hook_role};
 use wavegate_api::sync_options::SyncOptions;
 use wavegate_api::{Raw, ResourceKey};
 
@@ -42,7 +42,7 @@ const OF_ARGO_CD: [&str; 3] =
 
 /// The next step of the cascade.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cascade {
+pub enum CascadeStep {
     /// All objects are deleted.
     Done,
     /// A deletion is in progress; the text names the object.
@@ -55,13 +55,16 @@ pub enum Cascade {
 }
 
 /// Decides the next step of a cascade over the managed live objects (SE-514).
-pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>) -> Cascade {
+pub fn decide_cascade(
+    application: &Value,
+    managed: &BTreeMap<ResourceKey, Arc<Value>>,
+) -> CascadeStep {
     let spec = SpecView::of(application).sync_policy.sync_options;
     let spec = SyncOptions::from_list(spec.iter().map(String::as_str));
     // One that its own source contains is deleted by this deletion, and would wait for itself.
     let managed = || managed.iter().filter(|(key, live)| !is_itself(application, key, live));
     let held_by = |live: &Value| -> Vec<String> {
-        let own = names::finalizers(live);
+        let own = names::finalizers_of(live);
         own.filter(|own| is_of_somebody_else(own)).map(str::to_owned).collect()
     };
     let going =
@@ -69,10 +72,10 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     let going: Vec<(&ResourceKey, Vec<String>)> = going.collect();
     if let Some((key, held)) = going.iter().find(|(_, held)| !held.is_empty()) {
         let held = held.join(", ");
-        return Cascade::Held(format!("waiting for deletion of {key}, held by {held}"));
+        return CascadeStep::Held(format!("waiting for deletion of {key}, held by {held}"));
     }
     if let Some((key, _)) = going.first() {
-        return Cascade::Wait(format!("waiting for deletion of {key}"));
+        return CascadeStep::Wait(format!("waiting for deletion of {key}"));
     }
     let option = |live: &Value| {
         let resource = SyncOptions::of_object(live);
@@ -90,13 +93,13 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
         .is_some_and(|approved| deleted_at.is_none_or(|deleted| approved >= deleted));
     let unconfirmed = deletable.iter().find(|(_, live)| option(live).as_deref() == Some("confirm"));
     if let Some((key, _)) = unconfirmed.filter(|_| !approved) {
-        return Cascade::Held(format!("{WAITS_FOR_APPROVAL}{key}"));
+        return CascadeStep::Held(format!("{WAITS_FOR_APPROVAL}{key}"));
     }
     let Some(wave) = deletable.iter().map(|(_, live)| sync_wave(live)).max() else {
-        return Cascade::Done;
+        return CascadeStep::Done;
     };
     let keys = deletable.into_iter().filter(|(_, live)| sync_wave(live) == wave);
-    Cascade::Delete(keys.map(|(key, _)| key.clone()).collect())
+    CascadeStep::Delete(keys.map(|(key, _)| key.clone()).collect())
 }
 
 /// Whether somebody else has to remove this finalizer: nothing here goes on by itself then.
@@ -109,12 +112,12 @@ fn is_of_somebody_else(finalizer: &str) -> bool {
 
 /// Whether an object is a hook of this type.
 pub fn is_of(kind: HookType, object: &Value) -> bool {
-    matches!(role(object), Role::Hook(types) if types.contains(&kind))
+    matches!(hook_role(object), Role::Hook(types) if types.contains(&kind))
 }
 
 /// The finalizers that an Application needs for the delete hooks of its source
 /// (SE-511); `None` when they are unchanged.
-pub fn hook_finalizers(old: &[String], targets: &[Target]) -> Option<Vec<String>> {
+pub fn hook_finalizers(old: &[String], targets: &[PlacedTarget]) -> Option<Vec<String>> {
     let mut new = old.to_vec();
     let pairs = [
         (HookType::PreDelete, [names::PRE_DELETE_FINALIZER, names::PRE_DELETE_CLEANUP_FINALIZER]),

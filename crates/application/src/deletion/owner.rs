@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use wavegate_api::annotations::TRACKING_ID;
-use wavegate_api::hooks::role;
+use wavegate_api::hooks::hook_role;
 use wavegate_api::tracking::{Tracking, instance_of};
 use wavegate_api::tracking::{TrackingId, TrackingMethod, from_instance_name, instance_label};
 use wavegate_api::{Raw, ResourceKey};
@@ -16,7 +16,7 @@ use wavegate_engine::sync::{OPERATION_ANNOTATION, is_stamp_of};
 
 /// The Application for which objects are deleted and replaced.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner<'a> {
+pub struct DeletionOwner<'a> {
     /// How its resources are tracked.
     pub tracking: &'a Tracking,
     /// The default namespace of instance names.
@@ -25,7 +25,7 @@ pub struct Owner<'a> {
     pub uid: &'a str,
 }
 
-impl Owner<'_> {
+impl DeletionOwner<'_> {
     /// Why a live object must neither be deleted nor replaced for a hook of the
     /// same name; `None` when it is a hook of this Application.
     ///
@@ -33,7 +33,7 @@ impl Owner<'_> {
     /// tracked as such, with any tracking method (SE-118), or stamped by one of
     /// its operations. Hooks of Argo CD are tracked, too (SE-105).
     pub fn objection(&self, key: &ResourceKey, live: &Value) -> Option<String> {
-        let is_hook = role(live).is_hook();
+        let is_hook = hook_role(live).is_hook();
         let because = match self.instance(live) {
             Some(instance) if instance != self.tracking.instance => {
                 format!("is managed by Application {}", self.display(instance))

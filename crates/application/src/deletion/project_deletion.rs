@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::access;
 use crate::project::permits_application;
-use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers};
-use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw, read};
+use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
+use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw, read_typed};
 use wavegate_engine::names::some_of;
 
 /// Maximum number of Applications named in a message.
@@ -14,7 +14,7 @@ const NAMED: usize = 5;
 
 /// Whether a project is being deleted and has our finalizer.
 pub fn is_terminating(project: &Value) -> bool {
-    project.is_deleting() && finalizers(project).any(|own| own == RESOURCES_FINALIZER)
+    project.is_deleting() && finalizers_of(project).any(|own| own == RESOURCES_FINALIZER)
 }
 
 /// Where the Applications may be that a deletion waits for.
@@ -29,7 +29,7 @@ pub struct Users<'a> {
 impl<'a> Users<'a> {
     /// Those of a project.
     pub fn of(project: &'a Value, control_plane_namespace: &'a str) -> Self {
-        let spec = read::<AppProject>(project).ok().map(|project| project.spec);
+        let spec = read_typed::<AppProject>(project).ok().map(|project| project.spec);
         Self { project: project.name(), spec, control_plane_namespace }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Users<'a> {
 
 /// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProjectStep {
     /// Remove the finalizer.
     Release,
     /// Only report this.
@@ -58,18 +58,18 @@ pub enum Step {
 }
 
 /// Decides from the Applications that refer to the project.
-pub fn step(mut users: Vec<ObjectKey>, dry_run: bool) -> Step {
+pub fn project_step(mut users: Vec<ObjectKey>, dry_run: bool) -> ProjectStep {
     if users.is_empty() {
         let would = "would be deleted, since no Application refers to it".to_owned();
-        return if dry_run { Step::Report(would) } else { Step::Release };
+        return if dry_run { ProjectStep::Report(would) } else { ProjectStep::Release };
     }
     users.sort();
     let named = some_of(users, NAMED);
-    Step::Report(format!("is not deleted while applications refer to it: {named}"))
+    ProjectStep::Report(format!("is not deleted while applications refer to it: {named}"))
 }
 
 /// The report of a failed step.
-pub fn failure(error: &str) -> String {
+pub fn step_failure(error: &str) -> String {
     format!("cannot be deleted yet: {error}")
 }
 
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn a_project_is_released_when_no_application_refers_to_it() {
         let keys = |names: &[&str]| names.iter().map(|name| ObjectKey::new("ns", name)).collect();
-        let report = |text: &str| Step::Report(text.to_owned());
+        let report = |text: &str| ProjectStep::Report(text.to_owned());
         let waits = "is not deleted while applications refer to it:";
         let cases = [
-            (keys(&[]), false, Step::Release),
+            (keys(&[]), false, ProjectStep::Release),
             (keys(&[]), true, report("would be deleted, since no Application refers to it")),
             (keys(&["b", "a"]), false, report(&format!("{waits} ns/a, ns/b"))),
             (
@@ -95,7 +95,7 @@ mod tests {
             ),
         ];
         for (users, dry_run, want) in cases {
-            assert_eq!(step(users, dry_run), want);
+            assert_eq!(project_step(users, dry_run), want);
         }
     }
 

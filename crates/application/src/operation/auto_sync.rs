@@ -5,16 +5,16 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::compared::ComparedResource;
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::deletion::asked_at;
 use crate::operation;
-use crate::pairs::Comparison;
+use crate::pairs::ComparedApplication;
 use wavegate_api::ApplicationSpec;
 use wavegate_api::conditions::application as types;
 use wavegate_api::operation::{OperationPhase, OperationState};
 use wavegate_api::sources::InEffect;
 use wavegate_engine::diff::SyncStatus;
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 
 /// Most resources that one self-heal names: the operation is stored twice, as requested and in its
 /// state, and has a limited size (SE-597). The next one names others.
@@ -67,7 +67,7 @@ pub enum AutoSync {
     /// None, without a condition.
     Nothing,
     /// None, with a condition.
-    Refuse(Condition),
+    Refuse(NewCondition),
     /// None before this time.
     Wait(Timestamp),
     /// Start this operation.
@@ -79,7 +79,7 @@ pub enum AutoSync {
 pub fn decide(
     app: &App,
     spec: &ApplicationSpec,
-    comparison: &Comparison,
+    comparison: &ComparedApplication,
     revisions: &[String],
     self_heal: &SelfHeal,
     allowed: bool,
@@ -149,13 +149,13 @@ pub fn decide(
     AutoSync::Start(operation(app, revisions, automated.prune, attempts, partial))
 }
 
-fn counted(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
-    comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped)
+fn counted(comparison: &ComparedApplication) -> impl Iterator<Item = &ComparedResource> {
+    comparison.resources.iter().filter(|r| !r.is_hook() && r.class != ObjectClass::Skipped)
 }
 
 /// The same without copies: an object whose tracking id names another object is
 /// never pruned, so it does not count as remaining.
-fn own(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
+fn own(comparison: &ComparedApplication) -> impl Iterator<Item = &ComparedResource> {
     // A managed namespace stays without its source, so it does not count either (SE-144).
     let own =
         |r: &&ComparedResource| r.target.is_some() || (r.self_referenced && !r.managed_namespace);
@@ -163,7 +163,7 @@ fn own(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
 }
 
 /// Whether the source has none of the live resources any more.
-fn nothing_is_left(comparison: &Comparison) -> bool {
+fn nothing_is_left(comparison: &ComparedApplication) -> bool {
     own(comparison).all(ComparedResource::requires_pruning)
 }
 
@@ -177,7 +177,7 @@ fn wipes_out(revisions: &str) -> String {
 pub fn refuses_to_empty(
     state: &OperationState,
     spec: &ApplicationSpec,
-    comparison: &Comparison,
+    comparison: &ComparedApplication,
 ) -> Option<String> {
     let request = &state.operation;
     let policy = spec.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
@@ -189,7 +189,7 @@ pub fn refuses_to_empty(
     let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison)).then(|| {
         // Argo CD has no such refusal of an operation, so its words can say what to do.
-        let refused = wipes_out(&operation::pinned(state).join(" "));
+        let refused = wipes_out(&operation::pinned_revisions(state).join(" "));
         format!(
             "{refused}. To allow this, set spec.syncPolicy.automated.allowEmpty, or sync \
                  manually with prune"
@@ -198,7 +198,7 @@ pub fn refuses_to_empty(
 }
 
 fn refuse(message: String) -> AutoSync {
-    AutoSync::Refuse(Condition::new(types::SYNC_ERROR, message))
+    AutoSync::Refuse(NewCondition::new(types::SYNC_ERROR, message))
 }
 
 /// Whether the last operation was for these revisions and sources (SE-422).

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::normalize;
 use wavegate_api::Raw;
-use wavegate_api::sources::{InEffect, revisions};
+use wavegate_api::sources::{InEffect, listed_revisions};
 
 /// The revisions of the last deployment, if nothing but the revision of its sources differs from
 /// the spec.
-pub fn deployed(live: &Value) -> Option<Vec<String>> {
+pub fn deployed_revisions(live: &Value) -> Option<Vec<String>> {
     let last = live.items("/status/history").last()?;
     let in_effect = InEffect::of(live.spec());
     let recorded = &last[in_effect.field];
@@ -17,7 +17,7 @@ pub fn deployed(live: &Value) -> Option<Vec<String>> {
             &without_revisions(&in_effect.value()),
             &without_revisions(recorded),
         );
-    Some(revisions(last)).filter(|revisions| is_same && !revisions.is_empty())
+    Some(listed_revisions(last)).filter(|revisions| is_same && !revisions.is_empty())
 }
 
 /// A spec, or sources, without the revisions that they name.
@@ -75,7 +75,7 @@ mod tests {
             ),
         ];
         for (name, live, want) in cases {
-            assert_eq!(deployed(&live), want, "{name}");
+            assert_eq!(deployed_revisions(&live), want, "{name}");
         }
     }
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::app::App;
 use crate::observation::{ComparedState, Observation};
 use crate::operation;
-use wavegate_api::annotations::{WAIT_FOR_HEALTH, annotation, deletion_approved};
+use wavegate_api::annotations::{WAIT_FOR_HEALTH, annotation_of, deletion_approved};
 use wavegate_api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff;
 use wavegate_engine::health::Health;
-use wavegate_engine::sync::{self, ActionOutcome, Class, LiveObject};
+use wavegate_engine::sync::{self, ActionOutcome, LiveObject, ObjectClass};
 
 /// Settings of operations.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ fn of_application(
     application: &Value,
     settings: &sync::SyncSettings,
 ) -> Result<sync::SyncSettings, String> {
-    let wait_for_health = match annotation(application, WAIT_FOR_HEALTH) {
+    let wait_for_health = match annotation_of(application, WAIT_FOR_HEALTH) {
         None => settings.wait_for_health,
         Some("true") => true,
         Some("false") => false,
@@ -59,7 +59,7 @@ fn targets(
     if respect {
         let mut found = Vec::new();
         let resources =
-            all.iter().enumerate().filter(|(_, target)| target.class == Class::Resource);
+            all.iter().enumerate().filter(|(_, target)| target.class == ObjectClass::Resource);
         for (at, target) in resources {
             if let Some(live) = observation.live.get(&target.key) {
                 found.push((at, &*target.object, &**live));
@@ -91,7 +91,7 @@ pub(crate) fn sync_snapshot(
     let (application, state) = (app.raw(), &app.status.operation_state);
     let (results, progress) = operation::stored_results(state);
     let started_at = operation::started(state).unwrap_or(now);
-    let revision = operation::pinned(state).into_iter().next().unwrap_or_default();
+    let revision = operation::pinned_revisions(state).into_iter().next().unwrap_or_default();
     let access = &observation.access;
     let policy = access.spec.sync_policy.as_ref();
     let inherited = policy.filter(|_| settings.inherit_sync_options);
@@ -141,7 +141,7 @@ fn live(
     observation: &Observation<'_>,
     compared: &ComparedState,
 ) -> BTreeMap<ResourceKey, LiveObject> {
-    let uid = operation::uid(application);
+    let uid = operation::uid_of(application);
     let owner = observation.owner(&uid);
     // A script that fails is an error for a hook, and holds a wave (SE-442).
     let checked = |object: &Value, health: Option<Health>| {
@@ -151,7 +151,7 @@ fn live(
     let mut live = BTreeMap::new();
     for resource in &compared.comparison.resources {
         let Some(object) = &resource.live else { continue };
-        let hook = matches!(resource.class, Class::Hook(_));
+        let hook = matches!(resource.class, ObjectClass::Hook(_));
         let owned = object.owners().next().is_some();
         let named_by_hook = hook && resource.target.is_some();
         let is_itself = operation::is_itself(application, &resource.key, object);

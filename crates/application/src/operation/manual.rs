@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::Fields;
 use crate::deletion::asked_at;
-use crate::operation::{Stage, of_spec, stage};
+use crate::operation::{OperationStage, of_spec, operation_stage};
 use wavegate_api::annotations::is_skipped;
 use wavegate_api::app_view::{
     ApplicationView, OperationStateView, ResourceView, SpecView, SyncPolicyView,
@@ -18,7 +18,7 @@ use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::operation::{RequestView, SyncOperationResource};
 use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::FORCE;
-use wavegate_api::unknown::hint;
+use wavegate_api::unknown::meant_hint;
 use wavegate_api::{ApplicationDestination, Raw, ResourceKey, read_leniently};
 use wavegate_engine::sync::{is_unknown_option, near_option};
 use wavegate_engine::windows::{self, Evaluation};
@@ -71,7 +71,7 @@ pub enum Refusal {
 }
 
 /// Why no operation can be requested for an Application; `None` when one can.
-pub fn refusal(application: &Value) -> Option<Refusal> {
+pub fn operation_refusal(application: &Value) -> Option<Refusal> {
     if asked_at(application).is_some() {
         return Some(Refusal::Deleting);
     }
@@ -79,10 +79,10 @@ pub fn refusal(application: &Value) -> Option<Refusal> {
         return Some(Refusal::Skipped);
     }
     let ApplicationView { operation, status } = ApplicationView::of(application);
-    let (state, operation) = match stage(&Fields::of(application)) {
-        Stage::Idle => return None,
-        Stage::Requested => (OperationStateView::default(), operation),
-        Stage::InProgress => {
+    let (state, operation) = match operation_stage(&Fields::of(application)) {
+        OperationStage::Idle => return None,
+        OperationStage::Requested => (OperationStateView::default(), operation),
+        OperationStage::InProgress => {
             let operation = status.operation_state.operation.clone();
             (status.operation_state, operation)
         }
@@ -116,7 +116,7 @@ fn invalid(place: impl Into<String>, why: impl Into<String>) -> Invalid {
 /// # Errors
 ///
 /// [`Invalid`]: an unknown sync option or resource, or a revision that cannot be synced.
-pub fn operation(application: &Value, request: &SyncRequest) -> Result<Value, Invalid> {
+pub fn requested_operation(application: &Value, request: &SyncRequest) -> Result<Value, Invalid> {
     let spec = SpecView::of(application);
     let mut sync = Map::new();
     revisions(application, &spec.sync_policy, request, &mut sync)?;
@@ -228,7 +228,7 @@ pub fn check_option(option: &str) -> Result<(), Invalid> {
     if !is_unknown_option(option) {
         return Ok(());
     }
-    let hint = hint(near_option(option).as_deref());
+    let hint = meant_hint(near_option(option).as_deref());
     Err(invalid(format!("--option {option}"), format!("is not a known sync option{hint}")))
 }
 
@@ -338,7 +338,7 @@ pub fn is_request(operation: &Value, id: &str) -> bool {
 
 /// Whether the sync windows of its project allow a manual sync of an Application at `now`;
 /// `project` is the raw AppProject. Names of clusters are those that the Application uses.
-pub fn window(application: &Value, project: &Value, now: Timestamp) -> Evaluation {
+pub fn manual_window(application: &Value, project: &Value, now: Timestamp) -> Evaluation {
     let destination: ApplicationDestination =
         read_leniently(&SpecView::of(application).destination);
     let (mut server, mut cluster) = (destination.server.as_str(), destination.name.as_str());
@@ -355,7 +355,7 @@ pub fn window(application: &Value, project: &Value, now: Timestamp) -> Evaluatio
         manual: true,
         started_at: None,
     };
-    windows::evaluate(&windows::windows(project), &attempt, now)
+    windows::evaluate(&windows::project_windows(project), &attempt, now)
 }
 
 #[cfg(test)]

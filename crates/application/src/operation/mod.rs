@@ -19,9 +19,9 @@ use wavegate_api::operation::{
     SyncOperationResult, SyncPhase,
 };
 use wavegate_api::resource_key::ResourceKey;
-pub use wavegate_api::sources::revisions as given;
+pub use wavegate_api::sources::listed_revisions as given;
 use wavegate_api::sources::{InEffect, by_field};
-use wavegate_api::time::{Time, stored};
+use wavegate_api::time::{Time, stored_time};
 use wavegate_api::{GROUP, Raw, read_leniently};
 use wavegate_engine::merge_patch::apply_change;
 use wavegate_engine::promotion::promotion_of;
@@ -32,7 +32,7 @@ const HISTORY_LIMIT: i64 = 10;
 
 /// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum OperationStage {
     /// Nothing is requested and nothing is running.
     Idle,
     /// An operation is requested.
@@ -42,24 +42,24 @@ pub enum Stage {
 }
 
 /// The stage of the operation of an Application (SE-370).
-pub fn stage(app: &Fields) -> Stage {
+pub fn operation_stage(app: &Fields) -> OperationStage {
     match &app.operation {
-        _ if app.status.operation_state.phase.is_running() => Stage::InProgress,
-        Some(_) => Stage::Requested,
-        None => Stage::Idle,
+        _ if app.status.operation_state.phase.is_running() => OperationStage::InProgress,
+        Some(_) => OperationStage::Requested,
+        None => OperationStage::Idle,
     }
 }
 
 /// Writes the state of an operation that starts now. Two operations of one
 /// Application never start in the same second, since the start identifies their
 /// hooks.
-pub fn begin(app: &mut App, now: Timestamp) {
+pub fn begin_operation(app: &mut App, now: Timestamp) {
     let status = &app.status;
     let deployed = status.history.last().and_then(|last| last.deploy_started_at.as_ref());
     // A client may have removed the former state with its request.
     let before = status.operation_state.started_at.as_ref().or(deployed);
     let next = before.and_then(|at| at.0.checked_add(SignedDuration::from_secs(1)).ok());
-    let started = next.map_or(stored(now), |next| next.max(stored(now)));
+    let started = next.map_or(stored_time(now), |next| next.max(stored_time(now)));
     app.replace_operation_state(OperationState {
         operation: app.operation.clone().unwrap_or_default(),
         phase: OperationPhase::Running,
@@ -75,11 +75,11 @@ pub(crate) fn finished(state: &OperationState) -> Option<Timestamp> {
 
 /// Identifies one operation across Applications; part of the stamps on hooks.
 pub(crate) fn id(application: &Value, started_at: Timestamp, revision: &str) -> String {
-    sync::operation_id(&uid(application), started_at, revision)
+    sync::operation_id(&uid_of(application), started_at, revision)
 }
 
 /// UID of an Application. Without an API server it is identified by its name.
-pub fn uid(application: &Value) -> String {
+pub fn uid_of(application: &Value) -> String {
     match application.uid() {
         "" => format!("{}_{}", application.namespace(), application.name()),
         uid => uid.to_owned(),
@@ -132,7 +132,7 @@ fn own_sources(list: Option<&[Value]>, one: Option<&Value>) -> Option<(&'static 
 /// Whether the request names a commit for each of its sources, so that no
 /// revision must be resolved.
 pub fn is_complete(app: &App) -> bool {
-    let given = requested(&app.status.operation_state);
+    let given = requested_revisions(&app.status.operation_state);
     let own = requested_sources(app);
     let sources = own.map_or_else(|| of_spec(app.spec()), |(_, sources)| sources);
     let commits = given.iter().all(|revision| revision.len() >= 40);
@@ -140,18 +140,18 @@ pub fn is_complete(app: &App) -> bool {
 }
 
 /// The revisions that are requested; empty for none.
-pub fn requested(state: &OperationState) -> Vec<String> {
+pub fn requested_revisions(state: &OperationState) -> Vec<String> {
     state.operation.view().revisions()
 }
 
 /// The pinned revisions; empty if there are none yet.
-pub fn pinned(state: &OperationState) -> Vec<String> {
+pub fn pinned_revisions(state: &OperationState) -> Vec<String> {
     state.sync_result.as_ref().map(SyncOperationResult::revisions).unwrap_or_default()
 }
 
 /// The raw sources of an operation: its own, the pinned ones, or those of the
 /// spec.
-pub fn sources(app: &App) -> Vec<Value> {
+pub fn operation_sources(app: &App) -> Vec<Value> {
     let result = app.status.operation_state.sync_result.as_ref();
     let pinned = result.and_then(|own| own_sources(Some(&own.sources), own.source.as_ref()));
     let own = pinned.or_else(|| requested_sources(app));
@@ -170,7 +170,7 @@ pub(crate) fn attempt(state: &OperationState) -> u64 {
 }
 
 /// The stored state of the wave engine: results and progress of this attempt.
-pub fn stored_results(state: &OperationState) -> (Vec<ResourceResult>, sync::Progress) {
+pub fn stored_results(state: &OperationState) -> (Vec<ResourceResult>, sync::SyncProgress) {
     let results = state.sync_result.iter().flat_map(|result| &result.resources);
     // There is no task of an unknown phase.
     let results = results.filter(|result| result.sync_phase != SyncPhase::Unknown);
@@ -271,7 +271,7 @@ impl StoredProgress {
 /// user goes back to is kept: a branch is resolved again, a commit is not.
 pub fn is_refreshed(state: &OperationState) -> bool {
     let request = &state.operation;
-    let decided = promotion_of(request.raw()).is_some() && !requested(state).is_empty();
+    let decided = promotion_of(request.raw()).is_some() && !requested_revisions(state).is_empty();
     let healing = is_automated(request)
         && request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
     request.retry.as_ref().is_some_and(|retry| retry.refresh) && !decided && !healing
@@ -292,7 +292,7 @@ pub fn next_attempt(app: &mut App, attempt: u64) {
     let state = &mut app.status.operation_state;
     state.finished_at = None;
     state.progress.clear();
-    state.message = sync::retrying(attempt, refresh);
+    state.message = sync::retry_message(attempt, refresh);
     match refresh {
         true => state.sync_result = None,
         false => state.sync_result.get_or_insert_default().resources.clear(),
@@ -334,7 +334,7 @@ fn forget_revisions(app: &mut App) {
 pub fn announce_attempt(state: &mut OperationState, attempt: u64, message: String, now: Timestamp) {
     state.phase = OperationPhase::Running;
     state.message = message;
-    state.finished_at = Some(Time(stored(now)));
+    state.finished_at = Some(Time(stored_time(now)));
     state.retry_count = i64::try_from(attempt).unwrap_or(i64::MAX);
     drop_announced(state);
 }
@@ -360,7 +360,7 @@ pub(crate) fn finish(
 ) {
     let limit = app.spec_view().revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let state = &mut app.status.operation_state;
-    let finished = stored(now).max(started(state).map_or(stored(now), stored));
+    let finished = stored_time(now).max(started(state).map_or(stored_time(now), stored_time));
     state.phase = phase;
     state.message = message.into();
     state.finished_at = Some(Time(finished));

@@ -12,15 +12,15 @@ use crate::differences::DiffCache;
 pub use crate::engine_input::OperationSettings;
 use crate::engine_input::sync_snapshot;
 use crate::errors::ObserveError;
-use crate::memory::{Memory, digest};
+use crate::memory::{ApplicationMemory, digest_of};
 use crate::observation::Observation;
-use crate::operation::{self, Stage, stage};
+use crate::operation::{self, OperationStage, operation_stage};
 use wavegate_api::ResourceKey;
 use wavegate_api::operation::{OperationPhase, OperationState};
 use wavegate_api::sync_options::APPLY_OUT_OF_SYNC_ONLY;
 use wavegate_api::time::Time;
 use wavegate_engine::sync::{
-    self, Action, ActionOutcome, ApplyMethod, Group, LiveObject, Retry, SyncPlan,
+    self, Action, ActionOutcome, ApplyMethod, Group, LiveObject, RetryDecision, SyncPlan,
 };
 use wavegate_engine::wait::{Wait, WaitFor};
 
@@ -38,7 +38,7 @@ pub enum Next {
     /// Observe everything and call [`operate`].
     Observe,
     /// Apply this, then observe again.
-    Act(Box<Act>),
+    Act(Box<OperationAct>),
     /// Wait for events, and until the time of this at most.
     Wait(Wait),
     /// It has ended, as recorded in the Application.
@@ -63,7 +63,7 @@ pub struct OperationSnapshot<'a> {
     /// The Application, with its operation in progress ([`begin`]).
     pub app: &'a App,
     /// What the process remembers of it.
-    pub memory: &'a Memory,
+    pub memory: &'a ApplicationMemory,
     /// The commits of the sources, by source; `None` if they are not known.
     pub commits: Option<&'a [String]>,
     /// Source and cluster, or why they cannot be observed.
@@ -84,14 +84,14 @@ pub struct OperationDecision {
     /// The Application to be stored.
     pub app: App,
     /// What the process remembers of it.
-    pub memory: Memory,
+    pub memory: ApplicationMemory,
     /// What follows.
     pub next: Next,
 }
 
 /// Actions, and what is needed to apply them.
 #[derive(Clone, Debug)]
-pub struct Act {
+pub struct OperationAct {
     /// The actions, group after group.
     pub groups: Vec<Group>,
     /// Whether the Application must be stored before.
@@ -106,7 +106,7 @@ pub struct Act {
     pub warnings: Vec<String>,
 }
 
-impl Act {
+impl OperationAct {
     /// Whether applying it does not change the cluster: a client-side dry run.
     pub fn sends_nothing(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.actions).all(|action| match action {
@@ -118,15 +118,15 @@ impl Act {
 
 /// Starts the requested operation, and the next attempt after its backoff. What is observed
 /// depends on it.
-pub fn begin(
+pub fn begin_round(
     app: &App,
-    memory: &Memory,
+    memory: &ApplicationMemory,
     settings: &OperationSettings,
     now: Timestamp,
 ) -> OperationDecision {
     let (mut app, mut memory) = (app.clone(), memory.clone());
-    let stage = stage(&app);
-    if stage == Stage::Requested {
+    let stage = operation_stage(&app);
+    if stage == OperationStage::Requested {
         memory.operation_began = Some(now);
         // What could not be read for the last one, which may have ended in between.
         memory.unreadable_since = None;
@@ -138,9 +138,9 @@ pub fn begin(
 
 /// One round: records the commits that are deployed and the outcomes of the last actions, and
 /// decides the next.
-pub fn operate(snapshot: &OperationSnapshot<'_>) -> OperationDecision {
+pub fn operate_round(snapshot: &OperationSnapshot<'_>) -> OperationDecision {
     let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
-    let pinned = operation::pinned(&app.status.operation_state);
+    let pinned = operation::pinned_revisions(&app.status.operation_state);
     if let Some(commits) = snapshot.commits.filter(|_| pinned.is_empty()) {
         operation::pin(&mut app, commits);
     }
@@ -176,11 +176,16 @@ fn deadline(state: &OperationState, settings: &OperationSettings) -> Option<Time
     settings.sync.deadline(operation::started(state)?)
 }
 
-fn started(app: &mut App, stage: Stage, settings: &OperationSettings, now: Timestamp) -> Next {
-    if stage == Stage::Requested {
-        operation::begin(app, now);
+fn started(
+    app: &mut App,
+    stage: OperationStage,
+    settings: &OperationSettings,
+    now: Timestamp,
+) -> Next {
+    if stage == OperationStage::Requested {
+        operation::begin_operation(app, now);
         if operation::is_complete(app) {
-            let given = operation::requested(&app.status.operation_state);
+            let given = operation::requested_revisions(&app.status.operation_state);
             operation::pin(app, &given);
         }
     }
@@ -203,7 +208,7 @@ fn started(app: &mut App, stage: Stage, settings: &OperationSettings, now: Times
     }
     let attempt = operation::attempt(state);
     let backoff = state.operation.retry.as_ref().and_then(|strategy| strategy.backoff.as_ref());
-    let wait = sync::delay(backoff, attempt).unwrap_or_default();
+    let wait = sync::retry_delay(backoff, attempt).unwrap_or_default();
     let due = finished.checked_add(wait).ok();
     if let Some(due) = due.filter(|due| *due > now) {
         return Next::Wait(Wait::until(WaitFor::NextAttempt, due));
@@ -247,10 +252,10 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot
         return Next::Wait(look(WaitFor::RunningOperation, plan.wake_at, now));
     }
     let targets = observation.placed.targets.iter();
-    Next::Act(Box::new(Act {
+    Next::Act(Box::new(OperationAct {
         groups: std::mem::take(&mut plan.actions),
         persist: plan.needs_persist_before_actions || is_new(app),
-        defined: targets.filter_map(|target| sync::defines(&target.object)).collect(),
+        defined: targets.filter_map(|target| sync::defines_kind(&target.object)).collect(),
         live: snapshot.live,
         former_manager: compared.config.former_manager,
         warnings: if first { plan.warnings } else { Vec::new() },
@@ -267,7 +272,12 @@ pub fn skips_unchanged(app: &App) -> bool {
 }
 
 /// What follows when the state cannot be observed.
-fn stopped(app: &mut App, memory: &mut Memory, error: &ObserveError, now: Timestamp) -> Next {
+fn stopped(
+    app: &mut App,
+    memory: &mut ApplicationMemory,
+    error: &ObserveError,
+    now: Timestamp,
+) -> Next {
     let elapsed = now.duration_since(*memory.unreadable_since.get_or_insert(now));
     if error.is_transient() && elapsed < UNREADABLE_LIMIT {
         let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
@@ -286,7 +296,7 @@ pub fn fail_internally(app: &mut App, error: &str, now: Timestamp) -> Option<Nex
 /// own: it would go on from the same state without an end (SE-062). One that is only requested waits,
 /// and nothing is done for it. `None` if none runs.
 pub fn fail_unstored(app: &mut App, reason: &str, now: Timestamp) -> Option<Next> {
-    if !matches!(stage(app), Stage::InProgress) {
+    if !matches!(operation_stage(app), OperationStage::InProgress) {
         return None;
     }
     let message = format!(
@@ -298,10 +308,10 @@ pub fn fail_unstored(app: &mut App, reason: &str, now: Timestamp) -> Option<Next
 }
 
 fn fail(app: &mut App, message: String, now: Timestamp) -> Option<Next> {
-    match stage(app) {
-        Stage::Idle => return None,
-        Stage::Requested => operation::begin(app, now),
-        Stage::InProgress => {}
+    match operation_stage(app) {
+        OperationStage::Idle => return None,
+        OperationStage::Requested => operation::begin_operation(app, now),
+        OperationStage::InProgress => {}
     }
     operation::finish(app, OperationPhase::Error, message, now);
     Some(Next::Over)
@@ -311,14 +321,14 @@ fn fail(app: &mut App, message: String, now: Timestamp) -> Option<Next> {
 /// yet: nothing is applied before it does.
 fn is_new(app: &App) -> bool {
     let identity = |state: &OperationState| {
-        (operation::started(state), operation::finished(state), operation::pinned(state))
+        (operation::started(state), operation::finished(state), operation::pinned_revisions(state))
     };
     identity(&app.before().status.operation_state) != identity(&app.status.operation_state)
 }
 
 /// Identifies rounds by what the operation waits for, for the log.
 pub fn wait_digest(state: &OperationState) -> u64 {
-    digest(&(state.phase.as_str(), state.retry_count, &state.message))
+    digest_of(&(state.phase.as_str(), state.retry_count, &state.message))
 }
 
 /// A wait of a running operation: until a time, and never longer than [`LOOK`].
@@ -384,12 +394,12 @@ fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
     let terminated = end.terminated || is_terminating(state);
     let strategy = state.operation.retry.as_ref().filter(|_| !deleting);
     let attempt = operation::attempt(state);
-    match sync::retry(strategy, attempt, end.phase, &end.message, terminated, now) {
-        Retry::Again { at, attempt, message } => {
+    match sync::decide_retry(strategy, attempt, end.phase, &end.message, terminated, now) {
+        RetryDecision::Again { at, attempt, message } => {
             operation::announce_attempt(state, attempt, message, now);
             Next::Wait(Wait::until(WaitFor::NextAttempt, at))
         }
-        Retry::Over { phase, message } => {
+        RetryDecision::Over { phase, message } => {
             operation::finish(app, phase, message, now);
             Next::Over
         }

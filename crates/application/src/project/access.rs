@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::project::{self, Permits};
 use crate::{operation, spec};
 use wavegate_api::conditions::application::UNKNOWN_ERROR;
@@ -65,7 +65,7 @@ pub struct Applicant<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The conditions for its status.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NewCondition>,
     /// What could not be found for it; [`Lacking::Nothing`] when it is refused for another
     /// reason.
     pub lacking: Lacking,
@@ -73,7 +73,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal for what the spec or the project says.
-    pub fn of(conditions: Vec<Condition>) -> Self {
+    pub fn of(conditions: Vec<NewCondition>) -> Self {
         Self { conditions, lacking: Lacking::Nothing }
     }
 }
@@ -142,12 +142,12 @@ fn refusals(
     cluster: ClusterFact<'_>,
 ) -> Refusal {
     let Applicant { namespace, name, spec, .. } = *applicant;
-    let own = spec::problems(spec);
+    let own = spec::spec_problems(spec);
     if !own.is_empty() {
         return Refusal::of(own);
     }
     let lacks = |lacking, message: String| Refusal {
-        conditions: vec![Condition::invalid_spec(message)],
+        conditions: vec![NewCondition::invalid_spec(message)],
         lacking,
     };
     let project_name = project_name(spec);
@@ -163,8 +163,8 @@ fn refusals(
             return lacks(Lacking::Project, message);
         }
     };
-    let with_warnings = |mut refusals: Vec<Condition>| {
-        let warnings = problems.iter().map(|p| Condition::invalid_project(project_name, p));
+    let with_warnings = |mut refusals: Vec<NewCondition>| {
+        let warnings = problems.iter().map(|p| NewCondition::invalid_project(project_name, p));
         refusals.extend(warnings);
         refusals
     };
@@ -174,7 +174,7 @@ fn refusals(
              '{project_name}': spec.sourceNamespaces does not permit its namespace; add \
              {namespace}, or remove the entry with ! that denies it"
         );
-        return Refusal::of(with_warnings(vec![Condition::new(UNKNOWN_ERROR, message)]));
+        return Refusal::of(with_warnings(vec![NewCondition::new(UNKNOWN_ERROR, message)]));
     }
     let (server, cluster, reserved_for) = match cluster {
         ClusterFact::Known { server, name, project } => (server, name, project),
@@ -185,7 +185,7 @@ fn refusals(
     };
     let mut denials = project::denials(spec, project_name, project, server, cluster);
     if project.permit_only_project_scoped_clusters && reserved_for != project_name {
-        denials.push(Condition::invalid_spec(format!(
+        denials.push(NewCondition::invalid_spec(format!(
             "cluster '{cluster}' is not reserved for project '{project_name}', which permits only \
              such clusters"
         )));
@@ -220,14 +220,14 @@ impl<'a> Access<'a> {
 
     /// Errors of sources that an operation names instead of those of the spec,
     /// as a rollback does.
-    pub fn denied_source(&self, sources: &[Value]) -> Option<Condition> {
+    pub fn denied_source(&self, sources: &[Value]) -> Option<NewCondition> {
         let urls = sources.iter().map(|source| source.field("repoURL"));
         let denied = |url| project::denied_source(url, self.project_name, self.project);
         urls.filter_map(denied).next()
     }
 
     /// The error of a repository that a chart depends on.
-    pub fn denied_dependency(&self, url: &str) -> Option<Condition> {
+    pub fn denied_dependency(&self, url: &str) -> Option<NewCondition> {
         project::denied_dependency(url, self.project_name, self.project)
     }
 

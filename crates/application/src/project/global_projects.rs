@@ -124,16 +124,18 @@ impl GlobalProjects {
         let mut all = Inheritance { spec, ..Inheritance::default() };
         for name in self.of(project) {
             let global = find(name).ok_or_else(|| missing(name))?;
-            let spec = wavegate_api::read::<AppProjectSpec>(global.spec()).map_err(|error| {
-                format!(
-                    "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: global project {name} cannot be \
+            let spec =
+                wavegate_api::read_typed::<AppProjectSpec>(global.spec()).map_err(|error| {
+                    format!(
+                        "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: global project {name} cannot be \
                      read: spec.{error}"
-                )
-            })?;
+                    )
+                })?;
             let own = project::inheritable_problems(&spec).into_iter();
-            let own = own.chain(windows::problems(global)).chain(windows::warnings(global));
+            let own =
+                own.chain(windows::window_problems(global)).chain(windows::window_warnings(global));
             all.problems.extend(own.map(|problem| format!("global project {name}: {problem}")));
-            let inherited = windows::windows(global).into_iter();
+            let inherited = windows::project_windows(global).into_iter();
             all.windows.extend(inherited.map(|window| window.of_global(name, project)));
             all.lost = all.lost.or_else(|| PrunedField::of(global).map(|lost| lost.message(name)));
             append(&mut all.spec, spec, name);
@@ -148,7 +150,7 @@ impl GlobalProjects {
         project: &Value,
         find: impl Fn(&str) -> Option<&'a Value>,
     ) -> Vec<Window> {
-        let mut all = windows::windows(project);
+        let mut all = windows::project_windows(project);
         match self.applied(project, AppProjectSpec::default(), find) {
             Ok(inherited) => all.extend(inherited.windows),
             Err(problem) => all.push(Window::closed(problem)),
@@ -275,7 +277,7 @@ mod tests {
     }
 
     fn merged(globals: &Value, own: &Value, others: &[Value]) -> Result<Inheritance, String> {
-        let spec = wavegate_api::read::<AppProjectSpec>(&own["spec"]).unwrap();
+        let spec = wavegate_api::read_typed::<AppProjectSpec>(&own["spec"]).unwrap();
         let find = |name: &str| others.iter().find(|other| other["metadata"]["name"] == name);
         GlobalProjects::read(globals).applied(own, spec, find)
     }

@@ -25,7 +25,7 @@ pub struct Destination<'a> {
 ///
 /// The message of an operation that ends, since no entry matches, or the one that does names
 /// no service account.
-pub fn user(
+pub fn sync_user(
     project: &AppProjectSpec,
     destination: Destination<'_>,
     enforced: bool,
@@ -80,12 +80,12 @@ mod tests {
 
     fn of(entries: Value, namespace: &str) -> Result<String, String> {
         let project = json!({ "destinationServiceAccounts": entries });
-        let project = wavegate_api::read::<AppProjectSpec>(&project).unwrap();
+        let project = wavegate_api::read_typed::<AppProjectSpec>(&project).unwrap();
         let destination =
             Destination { server: "https://one:6443", namespace, application_namespace: "argocd" };
         // Where it is not enforced, only the absence of an entry is no error.
-        let free = user(&project, destination, false);
-        let found = user(&project, destination, true)
+        let free = sync_user(&project, destination, false);
+        let found = sync_user(&project, destination, true)
             .map(|found| found.expect("enforced"))
             .map_err(|error| error.split_once("impersonate: ").unwrap().1.to_owned());
         let is_absent = found.as_ref().is_err_and(|why| why.starts_with("no matching"));

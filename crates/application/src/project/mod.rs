@@ -13,7 +13,7 @@ pub mod unsupported;
 
 use serde_json::Value;
 
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use wavegate_api::app_project::{ProjectDestination, ResourcePattern};
 use wavegate_api::glob::{self, Glob, NamePattern};
 use wavegate_api::repository::RepositoryUrl;
@@ -30,7 +30,11 @@ fn split(pattern: &str) -> (bool, &str) {
 
 /// Whether a text matches, for a pattern that allows or denies.
 fn fits(denies: bool, pattern: &str, text: &str) -> bool {
-    if denies { glob::denies(pattern, text, None) } else { glob::allows(pattern, text, None) }
+    if denies {
+        glob::glob_denies(pattern, text, None)
+    } else {
+        glob::glob_allows(pattern, text, None)
+    }
 }
 
 /// Why a list does not permit something.
@@ -117,7 +121,7 @@ fn rule_of(project: &AppProjectSpec, spellings: &[&str]) -> Option<String> {
     });
     let read: Vec<([String; 2], String)> = read.collect();
     let refused = refusal(&project.source_repos, |denies, pattern| {
-        let matches = if denies { glob::denies } else { glob::allows };
+        let matches = if denies { glob::glob_denies } else { glob::glob_allows };
         let own = RepositoryUrl::of_pattern(pattern).folded();
         let pattern_as_written = as_written(pattern);
         let fits = |(places, written): &([String; 2], String)| {
@@ -141,8 +145,8 @@ fn rule_of(project: &AppProjectSpec, spellings: &[&str]) -> Option<String> {
 pub(crate) fn is_meant(glob: &str, repo_url: &str, denies: bool) -> bool {
     let url = RepositoryUrl::of(repo_url);
     let matches = |glob: &str, text: &str| match denies {
-        true => glob::denies(glob, text, None),
-        false => glob::allows(glob, text, None),
+        true => glob::glob_denies(glob, text, None),
+        false => glob::glob_allows(glob, text, None),
     };
     let own = RepositoryUrl::of_pattern(glob).folded();
     let other = other_scheme(&url).folded();
@@ -426,7 +430,7 @@ pub fn closed_to(
 
 /// The invalid patterns, each with its field: what they allow is not permitted,
 /// and they deny everything.
-pub fn problems(project: &AppProjectSpec) -> Vec<String> {
+pub fn project_problems(project: &AppProjectSpec) -> Vec<String> {
     let mut problems = inheritable_problems(project);
     for (index, pattern) in project.source_namespaces.iter().enumerate() {
         if let Err(error) = NamePattern::new(split(pattern).1) {
@@ -480,15 +484,15 @@ pub(crate) fn denials(
     project: &AppProjectSpec,
     server: &str,
     name: &str,
-) -> Vec<Condition> {
+) -> Vec<NewCondition> {
     let sources = spec.sources();
     let urls = sources.iter().map(|source| source.repo_url.as_str());
-    let mut denials: Vec<Condition> =
+    let mut denials: Vec<NewCondition> =
         urls.filter_map(|url| denied_source(url, project_name, project)).collect();
     let namespace = &spec.destination.namespace;
     if let Some(rule) = destination_rule(project, server, name, namespace) {
         let cluster = if spec.destination.name.is_empty() { server } else { name };
-        denials.push(Condition::invalid_spec(format!(
+        denials.push(NewCondition::invalid_spec(format!(
             "application destination server '{cluster}' and namespace '{namespace}' do not match \
              any of the allowed destinations in project '{project_name}': {rule}"
         )));
@@ -497,7 +501,11 @@ pub(crate) fn denials(
 }
 
 /// The error of a repository according to the project.
-pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
+pub fn denied_source(
+    url: &str,
+    project_name: &str,
+    project: &AppProjectSpec,
+) -> Option<NewCondition> {
     source_rule(project, url).map(|rule| denied(url, project_name, &rule))
 }
 
@@ -507,16 +515,16 @@ pub fn denied_dependency(
     url: &str,
     project_name: &str,
     project: &AppProjectSpec,
-) -> Option<Condition> {
+) -> Option<NewCondition> {
     let Some(plain) = url.strip_prefix("oci://") else {
         return denied_source(url, project_name, project);
     };
     rule_of(project, &[url, plain]).map(|rule| denied(url, project_name, &rule))
 }
 
-fn denied(url: &str, project_name: &str, rule: &str) -> Condition {
+fn denied(url: &str, project_name: &str, rule: &str) -> NewCondition {
     let repo = shown(url);
-    Condition::invalid_spec(format!(
+    NewCondition::invalid_spec(format!(
         "application repo {repo} is not permitted in project '{project_name}': {rule}"
     ))
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::project;
 use wavegate_api::AppProjectSpec;
 use wavegate_api::repository::RepositoryUrl;
-use wavegate_api::repository::signature::{Signature, State, long_id};
+use wavegate_api::repository::signature::{Signature, SignatureState, long_id};
 
 /// Most keys and policies of a project.
 const MOST: usize = 1000;
@@ -153,18 +153,20 @@ impl Demand<'_> {
         };
         let key = if key.is_empty() { "(unknown)" } else { key.as_str() };
         let why = match state {
-            State::Good => {
+            SignatureState::Good => {
                 format!("is signed with key {key}, but this key is not allowed in AppProject")
             }
-            State::Unsigned => "is not signed, but a signature is required".to_owned(),
-            State::Bad => format!("has a bad signature by key {key}"),
-            State::UnknownKey => format!(
+            SignatureState::Unsigned => "is not signed, but a signature is required".to_owned(),
+            SignatureState::Bad => format!("has a bad signature by key {key}"),
+            SignatureState::UnknownKey => format!(
                 "is signed with unknown key {key}: it is not in the ConfigMap argocd-gpg-keys-cm"
             ),
-            State::ExpiredSignature => format!("has a signature by key {key} that has expired"),
-            State::ExpiredKey => format!("is signed with key {key}, which has expired"),
-            State::RevokedKey => format!("is signed with key {key}, which was revoked"),
-            State::Unverifiable(why) => {
+            SignatureState::ExpiredSignature => {
+                format!("has a signature by key {key} that has expired")
+            }
+            SignatureState::ExpiredKey => format!("is signed with key {key}, which has expired"),
+            SignatureState::RevokedKey => format!("is signed with key {key}, which was revoked"),
+            SignatureState::Unverifiable(why) => {
                 format!("has a signature that could not be verified: {why}")
             }
         };
@@ -173,7 +175,7 @@ impl Demand<'_> {
 }
 
 /// Why manifests of a request itself are not deployed: nobody signs them.
-pub fn local_manifests(project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
+pub fn local_manifests(project_name: &str, project: &AppProjectSpec) -> Option<NewCondition> {
     let why = match Demands::of(project) {
         Ok(demands) => {
             let field = demands.field()?;
@@ -181,7 +183,7 @@ pub fn local_manifests(project_name: &str, project: &AppProjectSpec) -> Option<C
         }
         Err(why) => why,
     };
-    Some(Condition::comparison(format!("AppProject {project_name}: {why}")))
+    Some(NewCondition::comparison(format!("AppProject {project_name}: {why}")))
 }
 
 /// Reads a list of keys.
@@ -293,7 +295,7 @@ mod tests {
     const KEY: &str = "4AEE18F83AFDEB23";
 
     fn demands(spec: &Value) -> Result<Demands, String> {
-        Demands::of(&wavegate_api::read(spec).unwrap())
+        Demands::of(&wavegate_api::read_typed(spec).unwrap())
     }
 
     fn policy(repos: &[&str], gpg: &Value) -> Value {
@@ -305,7 +307,7 @@ mod tests {
         json!({"sourceIntegrity": {"git": {"policies": policies}}})
     }
 
-    fn signed(key: &str, state: State) -> Signature {
+    fn signed(key: &str, state: SignatureState) -> Signature {
         Signature { is_tag: false, key: key.to_owned(), state }
     }
 
@@ -384,7 +386,7 @@ mod tests {
             let demand = found.about(url).unwrap()?;
             [KEY, other]
                 .into_iter()
-                .find(|key| demand.problem("r", &signed(key, State::Good)).is_none())
+                .find(|key| demand.problem("r", &signed(key, SignatureState::Good)).is_none())
         };
         assert_eq!(signer("https://h/open/a"), None);
         assert_eq!(signer("https://other/a"), None);
@@ -423,29 +425,29 @@ mod tests {
         let found = demands(&json!({"signatureKeys": [{"keyID": fingerprint}]})).unwrap();
         assert_eq!(found.field(), Some("spec.signatureKeys"));
         let demand = found.about("/any/directory").unwrap().unwrap();
-        assert_eq!(demand.problem("r", &signed(KEY, State::Good)), None);
+        assert_eq!(demand.problem("r", &signed(KEY, SignatureState::Good)), None);
         let states = [
             (
-                State::Unsigned,
+                SignatureState::Unsigned,
                 "Target revision r in Git is not signed, but a signature is required",
             ),
-            (State::Bad, "bad signature"),
-            (State::UnknownKey, "is signed with unknown key 4AEE18F83AFDEB23"),
-            (State::ExpiredSignature, "expired"),
-            (State::ExpiredKey, "which has expired"),
-            (State::RevokedKey, "revoked"),
-            (State::Unverifiable("no gpg".into()), "no gpg"),
+            (SignatureState::Bad, "bad signature"),
+            (SignatureState::UnknownKey, "is signed with unknown key 4AEE18F83AFDEB23"),
+            (SignatureState::ExpiredSignature, "expired"),
+            (SignatureState::ExpiredKey, "which has expired"),
+            (SignatureState::RevokedKey, "revoked"),
+            (SignatureState::Unverifiable("no gpg".into()), "no gpg"),
         ];
         for (state, text) in states {
             let problem = demand.problem("r", &signed(KEY, state)).unwrap();
             assert!(problem.contains(text) && problem.contains("spec.signatureKeys"), "{problem}");
         }
         for key in ["", "AAAAAAAAAAAAAAAA", "3AFDEB23"] {
-            let problem = demand.problem("r", &signed(key, State::Good)).unwrap();
+            let problem = demand.problem("r", &signed(key, SignatureState::Good)).unwrap();
             assert!(problem.contains("not allowed in AppProject"), "{problem}");
         }
         let none = demands(&integrity(&[policy(&["*"], &json!({"mode": "head"}))])).unwrap();
         let demand = none.about("https://h/r").unwrap().unwrap();
-        assert!(demand.problem("r", &signed(KEY, State::Good)).is_some());
+        assert!(demand.problem("r", &signed(KEY, SignatureState::Good)).is_some());
     }
 }

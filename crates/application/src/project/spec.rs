@@ -3,15 +3,15 @@
 
 use serde_json::Value;
 
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::normalize::is_left_out;
 use wavegate_api::path_segment;
 use wavegate_api::{ApplicationSource, ApplicationSpec};
 
 /// The errors of the spec itself.
-pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
+pub fn spec_problems(spec: &ApplicationSpec) -> Vec<NewCondition> {
     let mut problems = Vec::new();
-    let mut say = |message: String| problems.push(Condition::invalid_spec(message));
+    let mut say = |message: String| problems.push(NewCondition::invalid_spec(message));
     let destination = &spec.destination;
     match (destination.server.is_empty(), destination.name.is_empty()) {
         (false, false) => say(format!(
@@ -21,7 +21,7 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
         (true, true) => say("Destination server missing from app spec".to_owned()),
         _ => {}
     }
-    if let Some(problem) = path_segment::problem(&destination.namespace) {
+    if let Some(problem) = path_segment::segment_problem(&destination.namespace) {
         say(format!("spec.destination.namespace: {problem}"));
     }
     if spec.source_hydrator.is_some() {
@@ -69,7 +69,7 @@ fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl
 
 /// The normalised spec that the controller stores (SE-030); `None` when it is
 /// unchanged.
-pub fn normalized(spec: &Value) -> Option<Value> {
+pub fn normalized_spec(spec: &Value) -> Option<Value> {
     let mut normal = spec.clone();
     let fields = normal.as_object_mut()?;
     if fields.get("project").and_then(Value::as_str).unwrap_or_default().is_empty() {

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::pruned_fields::PrunedField;
 use crate::signatures::Demands;
-use crate::targets::Target;
+use crate::targets::PlacedTarget;
 use wavegate_api::annotations::{
-    COMPARE_OPTIONS, MANAGED_BY, MANIFEST_GENERATE_PATHS, annotation, items,
+    COMPARE_OPTIONS, MANAGED_BY, MANIFEST_GENERATE_PATHS, annotation_items, annotation_of,
 };
 use wavegate_api::conditions::application as types;
 use wavegate_api::glob;
@@ -23,9 +23,9 @@ use wavegate_api::{AppProjectSpec, ApplicationSpec, GROUP, Raw};
 /// # Errors
 ///
 /// Why its repositories must not be read: one that cannot be read might demand anything.
-pub fn demands(project: &Value) -> Result<Demands, String> {
+pub fn signature_demands(project: &Value) -> Result<Demands, String> {
     let name = project.name();
-    let spec = wavegate_api::read::<AppProjectSpec>(project.spec())
+    let spec = wavegate_api::read_typed::<AppProjectSpec>(project.spec())
         .map_err(|error| format!("AppProject {name} cannot be read: spec.{error}"))?;
     let demands = Demands::of(&spec).map_err(|why| format!("AppProject {name}: {why}"))?;
     match PrunedField::of(project).filter(PrunedField::is_about_commits) {
@@ -35,21 +35,21 @@ pub fn demands(project: &Value) -> Result<Demands, String> {
 }
 
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
-pub fn refusal(project: &Value) -> Option<String> {
+pub fn project_refusal(project: &Value) -> Option<String> {
     let lost = || Some(PrunedField::of(project)?.message(project.name()));
-    demands(project).err().or_else(lost)
+    signature_demands(project).err().or_else(lost)
 }
 
 /// The guards of a project that cannot be enforced: nothing is compared or synced. `lost` is the
 /// message about one that the API server has dropped.
-pub fn refusals(
+pub fn guard_refusals(
     project_name: &str,
     project: &AppProjectSpec,
     lost: Option<&str>,
-) -> Vec<Condition> {
+) -> Vec<NewCondition> {
     let lost = lost.map(str::to_owned);
     let unread = Demands::of(project).err().map(|why| format!("AppProject {project_name}: {why}"));
-    lost.into_iter().chain(unread).map(Condition::comparison).collect()
+    lost.into_iter().chain(unread).map(NewCondition::comparison).collect()
 }
 
 /// A key of the ConfigMap `argocd-cm` about some kinds, which has no effect.
@@ -64,14 +64,14 @@ pub struct KindSetting {
 }
 
 impl KindSetting {
-    fn is_about(&self, target: &Target) -> bool {
+    fn is_about(&self, target: &PlacedTarget) -> bool {
         let KindRef { group, kind, .. } = KindRef::of(&target.object);
-        glob::denies(&self.group, group, None) && glob::denies(&self.kind, kind, None)
+        glob::glob_denies(&self.group, group, None) && glob::glob_denies(&self.kind, kind, None)
     }
 }
 
 /// The condition for settings that concern the targets, and have no effect on them.
-pub fn without_effect(settings: &[KindSetting], targets: &[Target]) -> Option<Condition> {
+pub fn without_effect(settings: &[KindSetting], targets: &[PlacedTarget]) -> Option<NewCondition> {
     let concerns = |setting: &&KindSetting| targets.iter().any(|target| setting.is_about(target));
     let keys: BTreeSet<&str> =
         settings.iter().filter(concerns).map(|setting| setting.key.as_str()).collect();
@@ -82,7 +82,7 @@ pub fn without_effect(settings: &[KindSetting], targets: &[Target]) -> Option<Co
     };
     let keys: Vec<&str> = keys.into_iter().collect();
     let message = format!("ConfigMap argocd-cm: {} {verb} no effect yet", keys.join(", "));
-    Some(Condition::new(types::SYNC_WARNING, message))
+    Some(NewCondition::new(types::SYNC_WARNING, message))
 }
 
 /// Fields and annotations of an Application, its project and its objects that have no
@@ -93,7 +93,7 @@ pub(crate) fn unused<'a>(
     objects: impl IntoIterator<Item = (String, &'a Value)>,
 ) -> Vec<String> {
     let mut messages = Vec::new();
-    if annotation(application, MANIFEST_GENERATE_PATHS).is_some_and(|paths| !paths.is_empty()) {
+    if annotation_of(application, MANIFEST_GENERATE_PATHS).is_some_and(|paths| !paths.is_empty()) {
         messages.push(format!(
             "annotation {MANIFEST_GENERATE_PATHS} has no effect yet on comparisons, only on \
              webhooks: every commit counts as a change of the manifests"
@@ -125,7 +125,7 @@ pub(crate) fn unused<'a>(
 
 /// The compare options of an object that have no effect, and why.
 fn problems_of_comparison(object: &Value, is_application: bool) -> impl Iterator<Item = String> {
-    items(object, COMPARE_OPTIONS).into_iter().filter_map(move |option| {
+    annotation_items(object, COMPARE_OPTIONS).into_iter().filter_map(move |option| {
         let why = match option {
             "IgnoreExtraneous" => return None,
             "ServerSideDiff=true"

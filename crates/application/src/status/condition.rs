@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use wavegate_api::app_status::ApplicationCondition;
 use wavegate_api::conditions::application as types;
-use wavegate_api::time::{Time, stored};
+use wavegate_api::time::{Time, stored_time};
 
 /// Longest stored message, in characters, to keep the status small.
 const MAX_MESSAGE: usize = 2048;
@@ -34,14 +34,14 @@ pub const OF_DELETION: &[&str] = &[types::DELETION_ERROR, types::DELETION_WARNIN
 
 /// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Condition {
+pub struct NewCondition {
     /// One of the types of [`wavegate_api::conditions::application`].
     pub type_: &'static str,
     /// What happened, with the object or field.
     pub message: String,
 }
 
-impl Condition {
+impl NewCondition {
     /// A condition with a truncated message.
     pub fn new(type_: &'static str, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
@@ -81,7 +81,7 @@ impl Condition {
 pub(crate) fn replace(
     list: &mut Vec<ApplicationCondition>,
     owned: &[&str],
-    new: &[Condition],
+    new: &[NewCondition],
     now: Timestamp,
 ) {
     let is_owned = |old: &mut ApplicationCondition| owned.contains(&old.type_.as_str());
@@ -92,7 +92,7 @@ pub(crate) fn replace(
         same.cloned().unwrap_or_else(|| ApplicationCondition {
             type_: condition.type_.to_owned(),
             message: condition.message.clone(),
-            last_transition_time: Some(Time(stored(now))),
+            last_transition_time: Some(Time(stored_time(now))),
         })
     }));
     list.sort_by(|a, b| {

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use crate::app::Fields;
 use crate::deletion::asked_at;
-use crate::operation::{self, Stage};
-use wavegate_api::annotations::{REFRESH, annotation, finalizers};
+use crate::operation::{self, OperationStage};
+use wavegate_api::annotations::{REFRESH, annotation_of, finalizers_of};
 use wavegate_api::app_view::{ApplicationView, ConditionView, ResourceView, StatusView};
 use wavegate_api::operation::{RequestView, SyncOperationResource, SyncRequestView};
 
 /// The intended writes, from the stored Application and the one that was decided.
-pub fn lines(before: &Value, after: &Value) -> Vec<String> {
+pub fn intended_writes(before: &Value, after: &Value) -> Vec<String> {
     match asked_at(before) {
         Some(_) => of_deletion(before),
         None => of_changes(before, after),
@@ -18,7 +18,7 @@ pub fn lines(before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn of_deletion(application: &Value) -> Vec<String> {
-    let finalizers: Vec<&str> = finalizers(application).collect();
+    let finalizers: Vec<&str> = finalizers_of(application).collect();
     if finalizers.is_empty() {
         return Vec::new();
     }
@@ -30,14 +30,14 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     let [was, is] = [before, after].map(ApplicationView::of);
     let request = RequestView::of(&is.operation);
     let starts = is.operation.is_object();
-    match operation::stage(&Fields::of(before)) {
-        Stage::InProgress => lines.push("continue the running operation".to_owned()),
-        Stage::Requested => lines.push("start the requested operation".to_owned()),
-        Stage::Idle if starts => {
+    match operation::operation_stage(&Fields::of(before)) {
+        OperationStage::InProgress => lines.push("continue the running operation".to_owned()),
+        OperationStage::Requested => lines.push("start the requested operation".to_owned()),
+        OperationStage::Idle if starts => {
             let revisions = request.revisions().join(", ");
             lines.push(format!("start an automated sync to {revisions}"));
         }
-        Stage::Idle => {}
+        OperationStage::Idle => {}
     }
     if was.operation.is_object() || starts {
         lines.extend(of_sync(&request.sync.unwrap_or_default(), &is.status));
@@ -56,11 +56,11 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     lines.extend(
         new.map(|ConditionView { type_, message }| format!("set the condition {type_}: {message}")),
     );
-    if annotation(before, REFRESH).is_some() && annotation(after, REFRESH).is_none() {
+    if annotation_of(before, REFRESH).is_some() && annotation_of(after, REFRESH).is_none() {
         lines.push(format!("remove the annotation {REFRESH}"));
     }
-    if !finalizers(before).eq(finalizers(after)) {
-        let finalizers: Vec<&str> = finalizers(after).collect();
+    if !finalizers_of(before).eq(finalizers_of(after)) {
+        let finalizers: Vec<&str> = finalizers_of(after).collect();
         lines.push(format!("set the finalizers {}", finalizers.join(", ")));
     }
     lines

@@ -31,7 +31,7 @@ pub enum Subject {
 
 /// One Event about an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ApplicationEvent {
     /// Whether the Event is a warning.
     pub warning: bool,
     /// The reason, in CamelCase.
@@ -47,7 +47,7 @@ pub struct Event {
 }
 
 /// Whether a write ends what clients wait for: who sees it finds its Events.
-pub fn are_first(before: &Value, after: &Value, events: &[Event]) -> bool {
+pub fn are_first(before: &Value, after: &Value, events: &[ApplicationEvent]) -> bool {
     let ends = events.iter().any(|event| event.reason == COMPLETED);
     !events.is_empty() && (ends || is_waited_for(before, after))
 }
@@ -70,7 +70,7 @@ fn is_waited_for(before: &Value, after: &Value) -> bool {
 /// The Events of the differences. What identifies each of them depends on the stored version
 /// only, and on what is announced: a write that is repeated has the same ones, whatever time it
 /// is then, and whether this process or its successor repeats it.
-pub fn events(before: &Value, after: &Value) -> Vec<Event> {
+pub fn status_events(before: &Value, after: &Value) -> Vec<ApplicationEvent> {
     let [before, after] = [before, after].map(ApplicationView::of);
     let mut events = of_operation(&before, &after);
     events.extend(of_comparison(&before.status, &after.status));
@@ -79,7 +79,7 @@ pub fn events(before: &Value, after: &Value) -> Vec<Event> {
 }
 
 /// The start and the end of an operation.
-fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<Event> {
+fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<ApplicationEvent> {
     let (old, new) = (&before.status.operation_state, &after.status.operation_state);
     // No two operations start at the same time: this one is named by its start, and until that
     // is stored, as the one that follows the last one.
@@ -110,7 +110,7 @@ fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<Event>
         };
         let change = format!("start of the operation {operation}");
         let start = event(false, "OperationStarted", "Sync", text, change);
-        events.push(Event { subject, ..start });
+        events.push(ApplicationEvent { subject, ..start });
     }
     if ends {
         let partial = request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
@@ -131,11 +131,11 @@ fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<Event>
 }
 
 /// Changes of the sync status and of the health.
-fn of_comparison(before: &StatusView, after: &StatusView) -> Vec<Event> {
+fn of_comparison(before: &StatusView, after: &StatusView) -> Vec<ApplicationEvent> {
     let mut events = Vec::new();
     let mut updated = |subject, text, change| {
         let updated = event(false, "ResourceUpdated", "Compare", text, change);
-        events.push(Event { subject, ..updated });
+        events.push(ApplicationEvent { subject, ..updated });
     };
     let (was, is) = (&before.sync.status, &after.sync.status);
     if was != is {
@@ -164,8 +164,8 @@ fn event(
     action: &'static str,
     text: String,
     change: String,
-) -> Event {
-    Event { warning, reason, action, subject: Subject::Reason, text, change }
+) -> ApplicationEvent {
+    ApplicationEvent { warning, reason, action, subject: Subject::Reason, text, change }
 }
 
 /// What was last compared, and of which operation it knew.
@@ -176,7 +176,7 @@ fn since(status: &StatusView) -> String {
 
 /// Error conditions that are new or changed. A stalled Application is then reported once,
 /// by an Event.
-fn errors(before: &StatusView, after: &StatusView) -> Vec<Event> {
+fn errors(before: &StatusView, after: &StatusView) -> Vec<ApplicationEvent> {
     fn messages<'a>(status: &'a StatusView, type_: &'a str) -> impl Iterator<Item = &'a str> {
         let conditions = status.conditions.iter().filter(move |found| found.type_ == type_);
         conditions.map(|condition| condition.message.as_str())
@@ -220,10 +220,10 @@ fn without_numbers(message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::events;
+    use super::status_events;
 
     fn texts(before: &Value, after: &Value) -> Vec<String> {
-        events(before, after)
+        status_events(before, after)
             .iter()
             .map(|event| {
                 assert!(event.warning, "{event:?}");
@@ -260,7 +260,7 @@ mod tests {
             }
             let after = started(&operation, "2");
             let of = |before: &Value, after: &Value| -> Vec<(&str, String)> {
-                let all = events(before, after).into_iter();
+                let all = status_events(before, after).into_iter();
                 all.map(|event| (event.reason, event.text)).collect()
             };
             let want = vec![("OperationStarted", want.to_owned())];
@@ -274,7 +274,7 @@ mod tests {
     fn the_end_of_an_operation_names_its_revisions_as_se_541() {
         let of = |state: Value| -> Vec<String> {
             let after = json!({"status": {"operationState": state}});
-            events(&json!({}), &after).into_iter().map(|event| event.text).collect()
+            status_events(&json!({}), &after).into_iter().map(|event| event.text).collect()
         };
         let cases = [
             (json!({"revision": "a"}), "Sync operation to a succeeded"),

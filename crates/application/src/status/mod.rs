@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::compared::ComparedResource;
-use crate::pairs::Comparison;
-use condition::{Condition, OF_COMPARISON};
+use crate::pairs::ComparedApplication;
+use condition::{NewCondition, OF_COMPARISON};
 use summary::{with_below, with_links_of};
 use wavegate_api::annotations::sync_wave;
 use wavegate_api::app_status::{
@@ -22,10 +22,10 @@ use wavegate_api::app_status::{
 use wavegate_api::conditions::application::{SYNC_WARNING, UNKNOWN_ERROR};
 use wavegate_api::sources::{InEffect, by_field};
 use wavegate_api::sync_options::SyncOptions;
-use wavegate_api::time::{Time, stored};
+use wavegate_api::time::{Time, stored_time};
 use wavegate_api::{ApplicationStatus, ResourceKey, SyncStatusCode};
 use wavegate_engine::health::{Health, Status};
-use wavegate_engine::sync::Class;
+use wavegate_engine::sync::ObjectClass;
 
 /// Input of the status besides the comparison itself.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +47,10 @@ pub struct About<'a> {
 }
 
 /// Writes a comparison to an Application.
-pub fn write(
+pub fn write_comparison(
     app: &mut App,
-    comparison: &Comparison,
-    extra: &[Condition],
+    comparison: &ComparedApplication,
+    extra: &[NewCondition],
     about: &About<'_>,
 ) {
     let many = InEffect::of(app.spec()).is_list();
@@ -71,7 +71,7 @@ pub fn write(
     let (count, listed) = (comparison.resources.len(), status.resources.len());
     let elsewhere = if about.resource_health { "" } else { "appTree" };
     status.resource_health_source = elsewhere.to_owned();
-    let mut all: Vec<Condition> = extra.to_vec();
+    let mut all: Vec<NewCondition> = extra.to_vec();
     all.extend(comparison.conditions.iter().cloned());
     if listed < count {
         // Not an error: everything is compared and synced (SE-597).
@@ -80,7 +80,7 @@ pub fn write(
              in sync first, since the API server stores no larger Application; all are compared \
              and synced; to list them all, divide the application into several"
         );
-        all.push(Condition::new(SYNC_WARNING, message));
+        all.push(NewCondition::new(SYNC_WARNING, message));
     }
     condition::replace(&mut status.conditions, OF_COMPARISON, &all, about.now);
     match (many, about.source_types) {
@@ -97,7 +97,7 @@ pub fn write(
     status.summary = summary;
     status.controller_namespace = about.controller_namespace.to_owned();
     if about.reconciled {
-        status.reconciled_at = Some(Time(stored(about.now)));
+        status.reconciled_at = Some(Time(stored_time(about.now)));
     }
 }
 
@@ -105,7 +105,7 @@ pub fn write(
 /// is the health, if it could be computed.
 pub fn write_failure(
     app: &mut App,
-    problems: &[Condition],
+    problems: &[NewCondition],
     known_health: Option<&Health>,
     reconciled: bool,
     now: Timestamp,
@@ -118,15 +118,15 @@ pub fn write_failure(
     health(status, known_health.unwrap_or(&unknown), now);
     condition::replace(&mut status.conditions, OF_COMPARISON, problems, now);
     if reconciled {
-        status.reconciled_at = Some(Time(stored(now)));
+        status.reconciled_at = Some(Time(stored_time(now)));
     }
 }
 
 /// The Application with the condition that its reconcile or its write has failed; the next
 /// successful comparison removes it. `None` when it has it already.
-pub fn failed(application: &Value, message: String, now: Timestamp) -> Option<Value> {
+pub fn failed_application(application: &Value, message: String, now: Timestamp) -> Option<Value> {
     let mut app = App::of(application.clone());
-    let new = [Condition::new(UNKNOWN_ERROR, message)];
+    let new = [NewCondition::new(UNKNOWN_ERROR, message)];
     condition::replace(&mut app.status.conditions, &[UNKNOWN_ERROR], &new, now);
     app.written()
 }
@@ -146,7 +146,7 @@ pub fn compared_to(spec: &Value) -> Value {
 
 fn health(status: &mut ApplicationStatus, health: &Health, now: Timestamp) {
     let old = status.health.take().filter(|old| old.status == health.status);
-    let since = old.map_or(Some(Time(stored(now))), |old| old.last_transition_time);
+    let since = old.map_or(Some(Time(stored_time(now))), |old| old.last_transition_time);
     status.health = Some(AppHealth {
         message: health.message.clone(),
         last_transition_time: since,
@@ -156,7 +156,8 @@ fn health(status: &mut ApplicationStatus, health: &Health, now: Timestamp) {
 
 fn row(resource: &ComparedResource, with_health: bool, options: &SyncOptions) -> ResourceStatus {
     // What is not in the cluster has no other health (SE-058).
-    let absent = resource.live.is_none() && !resource.is_hook() && resource.class != Class::Skipped;
+    let absent =
+        resource.live.is_none() && !resource.is_hook() && resource.class != ObjectClass::Skipped;
     let missing = Health::new(Status::Missing, "");
     let health = resource.health.as_ref().or_else(|| absent.then_some(&missing));
     let object = resource.target.as_deref().or(resource.live.as_deref());

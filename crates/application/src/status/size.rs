@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use wavegate_api::app_status::ResourceStatus;
 use wavegate_api::{OperationPhase, SyncStatusCode};
-use wavegate_engine::json_size::size;
+use wavegate_engine::json_size::json_bytes;
 use wavegate_engine::sync;
 
 /// Most bytes of an Application that is written whole. etcd takes requests of 1.5 MiB; the rest
@@ -24,11 +24,11 @@ const RESOURCES: usize = 768 << 10;
 /// restored as where the API server drops it; results of the running operation or of the last one;
 /// then the oldest entries of its history. When the operation has ended, its message says what is
 /// missing; while it runs, a row does. Returns whether something was too large.
-pub fn fit(application: &mut Value) -> bool {
+pub fn fit_size(application: &mut Value) -> bool {
     let surplus = |application: &Value| {
         // `managedFields` repeats the keys of its maps; lists have none.
         let progress = application.pointer("/status/operationState/progress");
-        (size(application) + progress.map_or(0, size)).saturating_sub(MOST)
+        (json_bytes(application) + progress.map_or(0, json_bytes)).saturating_sub(MOST)
     };
     if surplus(application) == 0 {
         return false;
@@ -60,7 +60,7 @@ pub fn fit(application: &mut Value) -> bool {
     if let Some(history) = history.filter(|_| bytes > 0) {
         let mut saved = 0;
         while saved < bytes && history.len() > 1 {
-            saved += size(&history.remove(0));
+            saved += json_bytes(&history.remove(0));
         }
     }
     true
@@ -70,7 +70,7 @@ pub fn fit(application: &mut Value) -> bool {
 /// kinds in the status are searched for objects that the source has no longer; then come those that
 /// are not in sync.
 pub(crate) fn listed(rows: Vec<ResourceStatus>) -> Vec<ResourceStatus> {
-    let sizes = rows.iter().map(|row| size(row) + 1).collect::<Vec<_>>();
+    let sizes = rows.iter().map(|row| json_bytes(row) + 1).collect::<Vec<_>>();
     if rows.len() <= MAX_RESOURCES && sizes.iter().sum::<usize>() <= RESOURCES {
         return rows;
     }
@@ -124,7 +124,7 @@ mod tests {
         for phase in ["Running", "Succeeded"] {
             let whole = application(3000, phase);
             let mut fitted = whole.clone();
-            assert!(!fit(&mut fitted));
+            assert!(!fit_size(&mut fitted));
             assert_eq!(fitted, whole, "{phase}");
         }
     }
@@ -135,9 +135,13 @@ mod tests {
         for (phase, says) in [("Running", "done"), ("Succeeded", "resources are not listed")] {
             let whole = application(20_000, phase);
             let mut fitted = whole.clone();
-            fit(&mut fitted);
-            assert!(size(&fitted) <= MOST, "{}", size(&fitted));
-            assert!(size(&fitted) > MOST - 2000, "no more than that: {}", size(&fitted));
+            fit_size(&mut fitted);
+            assert!(json_bytes(&fitted) <= MOST, "{}", json_bytes(&fitted));
+            assert!(
+                json_bytes(&fitted) > MOST - 2000,
+                "no more than that: {}",
+                json_bytes(&fitted)
+            );
             let state = &fitted["status"]["operationState"];
             assert!(state["message"].as_str().unwrap().contains(says), "{state}");
             let all = whole["status"]["operationState"]["syncResult"]["resources"].as_array();
@@ -147,7 +151,7 @@ mod tests {
             assert!(rows[2]["message"].as_str().unwrap().contains(&count), "{}", rows[2]);
             assert_eq!(rows.last(), all.unwrap().last());
             let again = fitted.clone();
-            fit(&mut fitted);
+            fit_size(&mut fitted);
             assert_eq!(fitted, again);
         }
     }
@@ -159,7 +163,7 @@ mod tests {
         let mut long = whole.clone();
         let waves = json!({"pruneWaves": {"x".repeat(400_000): 1}});
         long["status"]["operationState"]["progress"] = waves;
-        assert!(fit(&mut long));
+        assert!(fit_size(&mut long));
         let count = |one: &Value| {
             one["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap().len()
         };
@@ -172,7 +176,7 @@ mod tests {
         let entry = |id: usize| json!({"id": id, "source": {"values": "x".repeat(200_000)}});
         let history: Vec<Value> = (0..10).map(entry).collect();
         let mut application = json!({"status": {"history": history}});
-        fit(&mut application);
+        fit_size(&mut application);
         let left = application["status"]["history"].as_array().unwrap();
         assert_eq!((left.len(), &left[0]["id"]), (6, &json!(4)));
     }

@@ -13,7 +13,7 @@ use wavegate_engine::external_urls;
 /// That of all resources: of live objects, and images also of what is not in the cluster yet.
 pub(crate) fn summary(resources: &[ComparedResource]) -> ApplicationSummary {
     let live = resources.iter().filter_map(|resource| resource.live.as_deref());
-    let urls: BTreeSet<String> = live.flat_map(external_urls::of).collect();
+    let urls: BTreeSet<String> = live.flat_map(external_urls::external_urls_of).collect();
     ApplicationSummary {
         images: images(resources),
         external_urls: urls.into_iter().collect(),
@@ -41,8 +41,12 @@ pub(crate) fn with_links_of(
     application: &Value,
     summary: &ApplicationSummary,
 ) -> ApplicationSummary {
-    let urls: BTreeSet<String> =
-        summary.external_urls.iter().cloned().chain(external_urls::links(application)).collect();
+    let urls: BTreeSet<String> = summary
+        .external_urls
+        .iter()
+        .cloned()
+        .chain(external_urls::link_urls(application))
+        .collect();
     ApplicationSummary { external_urls: urls.into_iter().collect(), ..summary.clone() }
 }
 

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::compared::{ComparedResource, ComparisonFacts};
-use crate::condition::Condition;
+use crate::condition::NewCondition;
 use crate::unsupported;
-use wavegate_api::annotations::{HOOK, annotation};
+use wavegate_api::annotations::{HOOK, annotation_of};
 use wavegate_api::conditions::application as types;
 use wavegate_api::hooks::{WithoutEffect, without_effect};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::sync_options;
-use wavegate_engine::sync::{Class, is_unknown_option, problem_of_application};
+use wavegate_engine::sync::{ObjectClass, is_unknown_option, problem_of_application};
 
 /// Most warnings that are listed.
 const MAX_LISTED: usize = 10;
@@ -20,7 +20,7 @@ const MAX_LISTED: usize = 10;
 pub(crate) fn warnings(
     facts: &ComparisonFacts<'_>,
     resources: &[ComparedResource],
-) -> Vec<Condition> {
+) -> Vec<NewCondition> {
     let mut messages = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
     let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
@@ -31,7 +31,9 @@ pub(crate) fn warnings(
         for option in sync_options(object).filter(|option| is_unknown_option(option)) {
             messages.push(format!("{}: unknown sync option {option}", shown(&target.key)));
         }
-        if let Some(hook) = annotation(object, HOOK).filter(|_| target.class == Class::Ignored) {
+        if let Some(hook) =
+            annotation_of(object, HOOK).filter(|_| target.class == ObjectClass::Ignored)
+        {
             let types = "PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete or Skip";
             messages.push(format!(
                 "{} is ignored: annotation {HOOK} is {hook:?}; use {types}",
@@ -47,9 +49,9 @@ pub(crate) fn warnings(
     }
     let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
     messages.extend(unsupported::unused(facts.application, facts.spec, objects));
-    let orphans = resources
-        .iter()
-        .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));
+    let orphans = resources.iter().filter(|resource| {
+        resource.target.is_none() && matches!(resource.class, ObjectClass::Hook(_))
+    });
     for orphan in orphans.filter(|orphan| !is_generated(facts, &orphan.key)) {
         messages.push(format!(
             "hook {} is no longer in the source, and is not deleted by a sync",
@@ -63,7 +65,7 @@ pub(crate) fn warnings(
     if more > 0 {
         messages.push(format!("{more} more such warnings are not listed"));
     }
-    messages.into_iter().map(|message| Condition::new(types::SYNC_WARNING, message)).collect()
+    messages.into_iter().map(|message| NewCondition::new(types::SYNC_WARNING, message)).collect()
 }
 
 /// Whether a hook was created from a target without a name.
@@ -89,13 +91,13 @@ fn shown(key: &ResourceKey) -> String {
 }
 
 /// The condition for kinds that cannot be listed (SE-432).
-pub fn unlisted(kinds: &BTreeMap<String, String>) -> Option<Condition> {
+pub fn unlisted_condition(kinds: &BTreeMap<String, String>) -> Option<NewCondition> {
     let (_, reason) = kinds.first_key_value()?;
     let mut names: Vec<&str> = kinds.keys().map(String::as_str).collect();
     let more = names.len().saturating_sub(MAX_LISTED);
     names.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(Condition::new(
+    Some(NewCondition::new(
         types::UNLISTED_RESOURCE_WARNING,
         format!(
             "cannot list {}{more}: objects of these kinds that are no longer in the source are not \

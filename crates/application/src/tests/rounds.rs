@@ -7,10 +7,10 @@ use super::*;
 use crate::access::{Access, Applicant, ClusterFact, ProjectFact};
 use crate::deletion_scope::DeletionScope;
 use crate::errors::ObserveError;
-use crate::finalize::{DeletionInput, DeletionSnapshot, DeletionState, Unlisted};
+use crate::finalize::{DeletionInput, DeletionSnapshot, DeletionState, UnlistedKinds};
 use crate::observation::{Live, Observation};
 use crate::operate::{Next, OperationSettings, OperationSnapshot};
-use crate::operation::Stage;
+use crate::operation::OperationStage;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_engine::health::Checks;
 use wavegate_engine::sync::{self, NamespaceFact};
@@ -36,7 +36,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn new(app: &Value, manifests: &[Value]) -> Self {
         Self {
-            spec: wavegate_api::read(&app["spec"]).unwrap(),
+            spec: wavegate_api::read_typed(&app["spec"]).unwrap(),
             project: project(),
             windows: Vec::new(),
             tracking: tracking(),
@@ -92,7 +92,12 @@ pub(super) fn requested(sync: Value) -> Value {
 
 /// Begins the operation of an Application.
 pub(super) fn begin(app: &mut Value, now: Timestamp) -> Next {
-    let begun = operate::begin(&App::of(app.clone()), &Memory::default(), &settings(), now);
+    let begun = operate::begin_round(
+        &App::of(app.clone()),
+        &ApplicationMemory::default(),
+        &settings(),
+        now,
+    );
     store(app, &begun.app);
     begun.next
 }
@@ -105,8 +110,9 @@ pub(super) fn round(
     since: Timestamp,
     now: Timestamp,
 ) -> Next {
-    let memory = Memory { unreadable_since: Some(since), ..Memory::default() };
-    let decision = operate::operate(&OperationSnapshot {
+    let memory =
+        ApplicationMemory { unreadable_since: Some(since), ..ApplicationMemory::default() };
+    let decision = operate::operate_round(&OperationSnapshot {
         app: &App::of(app.clone()),
         memory: &memory,
         commits: None,
@@ -127,7 +133,7 @@ fn state<'a>(app: &'a Value, field: &str) -> &'a Value {
 #[test]
 fn access_is_granted_or_denied_in_one_place() {
     let app = application();
-    let spec: ApplicationSpec = wavegate_api::read(&app["spec"]).unwrap();
+    let spec: ApplicationSpec = wavegate_api::read_typed(&app["spec"]).unwrap();
     let own = project();
     let known = ProjectFact::Known { spec: &own, problems: &[] };
     let cluster = ClusterFact::Known { server: "https://c", name: "c", project: "" };
@@ -173,9 +179,9 @@ fn access_is_granted_or_denied_in_one_place() {
 fn an_operation_starts_runs_and_ends() {
     let mut app = requested(json!({"revision": "a".repeat(40)}));
     assert!(matches!(begin(&mut app, at(0)), Next::Observe));
-    assert_eq!(stage(&app), Stage::InProgress);
+    assert_eq!(stage(&app), OperationStage::InProgress);
     assert_eq!(
-        operation::pinned(&state_of(&app)),
+        operation::pinned_revisions(&state_of(&app)),
         ["a".repeat(40)],
         "the same write contains the revisions"
     );
@@ -184,7 +190,7 @@ fn an_operation_starts_runs_and_ends() {
         round(app, Ok(&facts.observation()), outcomes, at(1), at(1))
     };
     let Next::Act(act) = round(&mut app, &facts, &[]) else { panic!("{app}") };
-    let done = |act: &operate::Act| -> Vec<sync::ActionOutcome> {
+    let done = |act: &operate::OperationAct| -> Vec<sync::ActionOutcome> {
         let actions = act.groups.iter().flat_map(|group| &group.actions);
         let result = sync::ActionResult::Done {
             message: "done".into(),
@@ -214,9 +220,9 @@ fn commits_are_stored_before_the_first_action_se_374() {
     begin(&mut app, at(0));
     let facts = Facts::new(&app, &[map("one")]);
     let decide = |app: &App, commits: Option<&[String]>| {
-        operate::operate(&OperationSnapshot {
+        operate::operate_round(&OperationSnapshot {
             app,
-            memory: &Memory::default(),
+            memory: &ApplicationMemory::default(),
             commits,
             observed: Ok(&facts.observation()),
             diffs: &DiffCache::default(),
@@ -228,18 +234,18 @@ fn commits_are_stored_before_the_first_action_se_374() {
     // The start is stored already, as after a wait for a slow repository.
     let commits = ["a".repeat(40)];
     let decision = decide(&App::of(app), Some(&commits));
-    assert_eq!(operation::pinned(&decision.app.status.operation_state), commits);
+    assert_eq!(operation::pinned_revisions(&decision.app.status.operation_state), commits);
     let Next::Act(act) = decision.next else { panic!("{:?}", decision.app) };
     assert!(act.persist);
     // A newer commit changes nothing, and needs no other write.
     let newer = decide(&App::of(decision.app.written().unwrap()), Some(&["b".repeat(40)]));
-    assert_eq!(operation::pinned(&newer.app.status.operation_state), commits);
+    assert_eq!(operation::pinned_revisions(&newer.app.status.operation_state), commits);
     let error = ObserveError::Operation("wrong".into());
     let mut app = requested(json!({"revision": "main"}));
     begin(&mut app, at(0));
-    let failed = operate::operate(&OperationSnapshot {
+    let failed = operate::operate_round(&OperationSnapshot {
         app: &App::of(app),
-        memory: &Memory::default(),
+        memory: &ApplicationMemory::default(),
         commits: Some(&commits),
         observed: Err(&error),
         diffs: &DiffCache::default(),
@@ -248,7 +254,7 @@ fn commits_are_stored_before_the_first_action_se_374() {
         now: at(1),
     });
     assert_eq!(
-        operation::pinned(&failed.app.status.operation_state),
+        operation::pinned_revisions(&failed.app.status.operation_state),
         commits,
         "what it could not deploy"
     );
@@ -258,8 +264,12 @@ fn commits_are_stored_before_the_first_action_se_374() {
 #[test]
 fn an_operation_does_not_count_the_failed_reads_of_the_last_one() {
     let app = App::of(requested(json!({"revision": "main"})));
-    let memory = Memory { unreadable_since: Some(at(0)), ..Memory::default() };
-    assert_eq!(operate::begin(&app, &memory, &settings(), at(1)).memory.unreadable_since, None);
+    let memory =
+        ApplicationMemory { unreadable_since: Some(at(0)), ..ApplicationMemory::default() };
+    assert_eq!(
+        operate::begin_round(&app, &memory, &settings(), at(1)).memory.unreadable_since,
+        None
+    );
 }
 
 #[test]
@@ -304,9 +314,9 @@ fn the_time_limit_ends_an_operation_that_only_waits_se_288() {
     let sync = sync::SyncSettings { sync_timeout, ..settings().sync };
     let settings = OperationSettings { sync, ..settings() };
     let round = |app: &mut Value, observed: Result<&Observation<'_>, &ObserveError>, now| {
-        let decision = operate::operate(&OperationSnapshot {
+        let decision = operate::operate_round(&OperationSnapshot {
             app: &App::of(app.clone()),
-            memory: &Memory::default(),
+            memory: &ApplicationMemory::default(),
             commits: None,
             observed,
             diffs: &DiffCache::default(),
@@ -343,7 +353,7 @@ fn the_time_limit_ends_an_operation_that_only_waits_se_288() {
     let wrong = ObserveError::Operation("no such thing".into());
     assert_eq!(until(round(&mut app, Err(&wrong), at(1))), at(20));
     let begun = |app: &Value, now| {
-        operate::begin(&App::of(app.clone()), &Memory::default(), &settings, now)
+        operate::begin_round(&App::of(app.clone()), &ApplicationMemory::default(), &settings, now)
     };
     assert_eq!(until(begun(&app, at(2)).next), at(20));
     let over = begun(&app, at(20));
@@ -396,19 +406,20 @@ fn comparisons_have_a_reason() {
     let app = application();
     let mut status = app.clone();
     status["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-    let last_spec = Some(digest(&app["spec"]));
-    let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
+    let last_spec = Some(digest_of(&app["spec"]));
+    let known =
+        ApplicationMemory { last_spec, checked_at: Some(at(0)), ..ApplicationMemory::default() };
     let calm = RefreshTrigger::default();
     assert!(reason(&known, &status, &calm, at(0)).is_none());
-    let live = RefreshTrigger { request: Request::new(Level::Live), ..calm };
+    let live = RefreshTrigger { request: ComparisonRequest::new(Level::Live), ..calm };
     let found = reason(&known, &status, &live, at(0)).unwrap();
     assert!(!found.asked_for && found.request.level == Level::Live);
     assert_eq!(found.settles(None, at(0)), None);
     assert!(found.settles(Some(at(0)), at(0)).is_some(), "objects change several times");
-    let first = Memory { last_spec: None, ..known.clone() };
+    let first = ApplicationMemory { last_spec: None, ..known.clone() };
     let found = reason(&first, &status, &calm, at(0)).unwrap();
     assert!(!found.asked_for && found.request.level == Level::Revision);
-    let another = Memory { last_spec: Some(1), ..known.clone() };
+    let another = ApplicationMemory { last_spec: Some(1), ..known.clone() };
     assert!(reason(&another, &status, &calm, at(0)).unwrap().asked_for);
     status["status"]["operationState"]["startedAt"] = "2023-11-14T22:13:20Z".into();
     let after = RefreshTrigger { after_operation: true, ..calm };
@@ -421,7 +432,7 @@ fn comparisons_have_a_reason() {
 /// Records the state of a deletion in an Application as it is stored.
 pub(super) fn recorded(app: &mut Value, state: DeletionState, now: Timestamp) -> Wait {
     let mut wait = None;
-    changed(app, |app| wait = Some(finalize::record(app, state, now)));
+    changed(app, |app| wait = Some(finalize::record_deletion(app, state, now)));
     wait.unwrap()
 }
 
@@ -440,10 +451,10 @@ fn a_deletion_runs_its_steps_in_order() {
     hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PostDelete"});
     let mut facts = Facts::new(&app, &[map("one"), hook]);
     facts.live.extend([live(&facts.placed.targets[0])]);
-    let all_listed = Unlisted::new();
-    let mut memory = Memory::default();
+    let all_listed = UnlistedKinds::new();
+    let mut memory = ApplicationMemory::default();
     let mut next = |app: &mut Value, seen: DeletionInput<'_>, now| {
-        let decision = finalize::finalize(&DeletionSnapshot {
+        let decision = finalize::finalize_deletion(&DeletionSnapshot {
             app: &App::of(app.clone()),
             memory: &memory,
             observed: Ok(seen),
@@ -477,7 +488,7 @@ fn a_deletion_runs_its_steps_in_order() {
     let request = hook.request(*attempt);
     assert_eq!((request.key.name.as_str(), *attempt), ("bye", 0));
     assert_eq!(request.stamp.as_deref(), Some(hook.stamp(0).as_str()));
-    let left: Vec<&str> = wavegate_api::annotations::finalizers(&app).collect();
+    let left: Vec<&str> = wavegate_api::annotations::finalizers_of(&app).collect();
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
@@ -500,7 +511,7 @@ fn a_deletion_runs_its_steps_in_order() {
     let left = next(&mut app, DeletionInput::Nowhere("no such cluster"), at(100)).left;
     assert!(left.is_some_and(|text| text.ends_with(": no such cluster")));
     assert!(!finalize::is_held(&Fields::of(&app)));
-    assert_eq!(recorded(&mut app, DeletionState::Done, at(3)), finalize::released());
+    assert_eq!(recorded(&mut app, DeletionState::Done, at(3)), finalize::wait_released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }
 
@@ -535,10 +546,10 @@ fn a_deletion_waits_for_kinds_that_cannot_be_listed_but_not_for_ever_se_436() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let next = |scope: &DeletionScope, age: Duration, now| {
         let unlisted = [("Widget.x.io".to_owned(), ("no endpoints".to_owned(), age))];
-        let unlisted = Unlisted::from(unlisted);
-        let decision = finalize::finalize(&DeletionSnapshot {
+        let unlisted = UnlistedKinds::from(unlisted);
+        let decision = finalize::finalize_deletion(&DeletionSnapshot {
             app: &App::of(app.clone()),
-            memory: &Memory::default(),
+            memory: &ApplicationMemory::default(),
             observed: Ok(DeletionInput::In(&facts.observation(), scope, &unlisted)),
             clean_hooks: false,
             now,
@@ -570,7 +581,7 @@ fn a_retry_with_refresh_keeps_only_what_a_user_goes_back_to_se_024() {
         app["operation"] = operation;
         json_patch::merge(&mut app, &change);
         changed(&mut app, |app| {
-            operation::begin(app, at(0));
+            operation::begin_operation(app, at(0));
             operation::next_attempt(app, 1);
         });
         operation::given(&state(&app, "operation")["sync"])

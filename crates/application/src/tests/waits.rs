@@ -27,7 +27,7 @@ pub(super) fn closed() -> Vec<windows::Window> {
     let window = json!({
         "kind": "deny", "schedule": "0 22 * * *", "duration": "1h", "applications": ["*"],
     });
-    windows::windows(&json!({"spec": {"syncWindows": [window]}}))
+    windows::project_windows(&json!({"spec": {"syncWindows": [window]}}))
 }
 
 /// An operation that is in progress, with these objects of the source.
@@ -58,9 +58,11 @@ fn comparison(
     seen: Result<&Facts, ObserveError>,
     repo_error_grace: std::time::Duration,
 ) -> Wait {
-    let occasion =
-        RefreshTrigger { request: Request::new(Level::Revision), ..RefreshTrigger::default() };
-    let memory = &Memory { checked_at: Some(at(NOW)), ..Memory::default() };
+    let occasion = RefreshTrigger {
+        request: ComparisonRequest::new(Level::Revision),
+        ..RefreshTrigger::default()
+    };
+    let memory = &ApplicationMemory { checked_at: Some(at(NOW)), ..ApplicationMemory::default() };
     let mut reason = super::reason(memory, app, &occasion, at(NOW)).unwrap();
     reason.asked_for = false;
     app["status"]["reconciledAt"] = "2023-11-14T22:13:20Z".into();
@@ -133,11 +135,17 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         }
         WaitFor::OtherApplications => operate::after_others(at(NOW)),
         WaitFor::MoreChanges => {
-            let occasion =
-                RefreshTrigger { request: Request::new(Level::Live), ..RefreshTrigger::default() };
+            let occasion = RefreshTrigger {
+                request: ComparisonRequest::new(Level::Live),
+                ..RefreshTrigger::default()
+            };
             app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-            let last_spec = Some(digest(&app["spec"]));
-            let known = Memory { last_spec, checked_at: Some(at(NOW)), ..Memory::default() };
+            let last_spec = Some(digest_of(&app["spec"]));
+            let known = ApplicationMemory {
+                last_spec,
+                checked_at: Some(at(NOW)),
+                ..ApplicationMemory::default()
+            };
             let reason = super::reason(&known, &app, &occasion, at(NOW)).unwrap();
             reason.settles(Some(at(NOW)), at(NOW)).unwrap()
         }
@@ -148,7 +156,7 @@ fn decided(reason: WaitFor) -> Option<Wait> {
             waits.into_iter().reduce(Wait::or_earlier).unwrap()
         }
         WaitFor::ValidSpec => {
-            let refusal = access::Refusal::of(vec![Condition::invalid_spec("wrong")]);
+            let refusal = access::Refusal::of(vec![NewCondition::invalid_spec("wrong")]);
             let wait = comparison(&mut app, Err(ObserveError::Refused(refusal)), none);
             assert_eq!(wait.at(), None);
             wait
@@ -215,11 +223,12 @@ fn every_wait_of_an_application_has_an_end_se_240_se_426() {
 fn a_wait_whose_time_has_come_is_a_reason_to_compare_se_426() {
     let mut app = application();
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-    let last_spec = Some(digest(&app["spec"]));
-    let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
+    let last_spec = Some(digest_of(&app["spec"]));
+    let known =
+        ApplicationMemory { last_spec, checked_at: Some(at(0)), ..ApplicationMemory::default() };
     let calm = RefreshTrigger::default();
     assert!(reason(&known, &app, &calm, at(0)).is_none());
-    let due = Memory { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
+    let due = ApplicationMemory { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
     let reason = reason(&due, &app, &calm, at(0)).unwrap();
     assert_eq!(reason.request.level, Level::Revision, "SE-426: level 2");
     assert_eq!(reason.settles(Some(at(0)), at(0)), None);

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, VecDeque};
 use serde_json::Value;
 
 use super::events::{EventRecord, Events, Once};
-use crate::watch::object::Object;
+use crate::watch::object::StoredObject;
 use wavegate_api::Raw;
 use wavegate_api::conditions::application::DELETION_ERROR;
-use wavegate_application::events::{Event, are_first, events};
+use wavegate_application::events::{ApplicationEvent, are_first, status_events};
 use wavegate_application::operation::given;
 
 /// The last changes of an Application that got Events.
@@ -43,12 +43,12 @@ impl Announced {
 
     /// Publishes the differences between two stored versions.
     pub fn publish(&mut self, to: &Events, before: &Value, after: &Value) {
-        let records = self.take_new(records(events(before, after)));
+        let records = self.take_new(records(status_events(before, after)));
         log(&records, after);
         if records.is_empty() {
             return;
         }
-        let about = Object::from(after.clone());
+        let about = StoredObject::from(after.clone());
         for record in records {
             to.publish(&about, record);
         }
@@ -58,14 +58,14 @@ impl Announced {
     /// latter announces something that clients wait for: who sees it finds the Events. Returns
     /// whether it does.
     pub async fn publish_first(&mut self, to: &Events, before: &Value, after: &Value) -> bool {
-        let events = events(before, after);
+        let events = status_events(before, after);
         if !are_first(before, after, &events) {
             return false;
         }
         let records = self.take_new(records(events));
         if !records.is_empty() {
             log(&records, after);
-            to.publish_now(&Object::from(before.clone()), records).await;
+            to.publish_now(&StoredObject::from(before.clone()), records).await;
         }
         true
     }
@@ -91,12 +91,12 @@ pub fn left_by_deletion(to: &Events, application: &Value, text: String) {
     let once = Some(Once::ever(&format!("deletion.{text}")));
     let (reason, action) = (DELETION_ERROR, "Delete");
     let record = EventRecord { once, ..EventRecord::new(true, reason, action, text) };
-    to.publish(&Object::from(application.clone()), record);
+    to.publish(&StoredObject::from(application.clone()), record);
 }
 
-fn records(events: Vec<Event>) -> Vec<EventRecord> {
-    let record = |event: Event| {
-        let Event { warning, reason, action, subject, text, change } = event;
+fn records(events: Vec<ApplicationEvent>) -> Vec<EventRecord> {
+    let record = |event: ApplicationEvent| {
+        let ApplicationEvent { warning, reason, action, subject, text, change } = event;
         let once = Some(Once::change(&change));
         EventRecord { warning, reason, action, subject, text, once }
     };
@@ -119,7 +119,7 @@ fn log(records: &[EventRecord], after: &Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Announced, events, records};
+    use super::{Announced, records, status_events};
 
     /// A repeated write has the Events of the first one, whatever the time is then; the same
     /// change again, within a second, has its own.
@@ -133,7 +133,7 @@ mod tests {
         let before = app("1", "OutOfSync", "Missing");
         let mut announced = Announced::default();
         let mut publish = |after: &Value| -> Vec<bool> {
-            let new = announced.take_new(records(events(&before, after)));
+            let new = announced.take_new(records(status_events(&before, after)));
             new.iter().map(|record| record.once.is_some()).collect()
         };
         assert_eq!(publish(&app("2", "Synced", "Healthy")), [true; 4]);
@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(publish(&app("3", "Synced", "Degraded")), [true], "only the health differs");
         announced.stored();
         let again = |announced: &mut Announced, health: &str| -> Vec<bool> {
-            let new = announced.take_new(records(events(&before, &app("2", "Synced", health))));
+            let new =
+                announced.take_new(records(status_events(&before, &app("2", "Synced", health))));
             new.iter().map(|record| record.once.is_some()).collect()
         };
         assert_eq!(again(&mut announced, "Degraded"), [false; 4]);

@@ -21,7 +21,7 @@ const REPEATS: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// A client of the same cluster that waits for as long as a busy server asks for.
-pub fn client(inner: Client) -> Client {
+pub fn waiting_client(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let inner = inner.clone();
@@ -110,7 +110,7 @@ mod tests {
                 Ok(answer.body(Body::empty()).unwrap())
             }
         };
-        (client(Client::new(tower::service_fn(answer), "default")), asked)
+        (waiting_client(Client::new(tower::service_fn(answer), "default")), asked)
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::connection::{self, UnusableConnection};
-use super::exec_credentials::{self, Call, Credentials, ProgramFields, Runner};
+use super::exec_credentials::{self, Call, ExecCredentials, ProgramFields, Runner};
 use wavegate_api::read_leniently;
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
@@ -228,7 +228,7 @@ pub async fn config_client(
     };
     // What is wrong with the rest is said at once.
     made(cluster.clone(), AuthInfo::default()).await?;
-    let make = move |found: Credentials| {
+    let make = move |found: ExecCredentials| {
         let base64 = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);
         let (certificate, key) = found.certificate.unzip();
         let user = AuthInfo {
@@ -239,7 +239,7 @@ pub async fn config_client(
         };
         made(cluster.clone(), user)
     };
-    Ok(exec_credentials::client(call, Arc::clone(runner), Clock::system(), make))
+    Ok(exec_credentials::exec_client(call, Arc::clone(runner), Clock::system(), make))
 }
 
 /// Ends of the names of variables whose values are paths, which messages name.
@@ -250,7 +250,7 @@ async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, Stri
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
     let config = config.map_err(|_| "server or config cannot be used".to_owned())?;
-    connection::client(config).map_err(|error| match error {
+    connection::connected_client(config).map_err(|error| match error {
         UnusableConnection::Server => format!("server {error}"),
         UnusableConnection::Token => format!("config.bearerToken {error}"),
         UnusableConnection::Credentials(reason) => {

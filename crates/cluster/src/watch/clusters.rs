@@ -266,7 +266,7 @@ impl Clusters {
 
     /// The same with read-only clients, for a dry run.
     pub fn read_only(self) -> Self {
-        Self { own: read_only::client(self.own), read_only: true, ..self }
+        Self { own: read_only::read_only_client(self.own), read_only: true, ..self }
     }
 
     /// The same with clients that write to other clusters only while this process may. The client
@@ -368,9 +368,9 @@ impl Clusters {
         let config = serde_json::from_str(config).unwrap_or_default();
         let client = cluster_config::config_client(server, &config, self.runner.as_ref()).await;
         let client = client.map_err(|reason| entry.failed(reason))?;
-        let client = if self.read_only { read_only::client(client) } else { client };
+        let client = if self.read_only { read_only::read_only_client(client) } else { client };
         Ok(match &self.may_write {
-            Some(may_write) => fence::client(client, Arc::clone(may_write)),
+            Some(may_write) => fence::fenced_client(client, Arc::clone(may_write)),
             None => client,
         })
     }

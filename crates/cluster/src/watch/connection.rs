@@ -13,7 +13,7 @@ use kube::config::AuthInfo;
 use tower::BoxError;
 use tower::util::MapErrLayer;
 
-use super::failure::reason;
+use super::failure::error_reason;
 use super::{busy, time_limit};
 
 /// User agent of all requests, as shown in audit logs.
@@ -41,7 +41,7 @@ pub enum UnusableConnection {
 /// # Errors
 ///
 /// All of [`UnusableConnection`].
-pub fn client(mut config: kube::Config) -> Result<kube::Client, UnusableConnection> {
+pub fn connected_client(mut config: kube::Config) -> Result<kube::Client, UnusableConnection> {
     // Without these two, requests have no address, and the library panics.
     let scheme = config.cluster_url.scheme_str();
     if !matches!(scheme, Some("https" | "http")) || config.cluster_url.authority().is_none() {
@@ -67,7 +67,7 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, UnusableConnecti
         ClientBuilder::try_from(config).map(|builder| builder.with_layer(&unreachable).build())
     });
     match std::panic::catch_unwind(made) {
-        Ok(Ok(client)) => Ok(careful(client)),
+        Ok(Ok(client)) => Ok(careful_client(client)),
         // The library does not name it.
         Ok(Err(kube::Error::Auth(AuthError::AuthExecStart(cause))))
             if let Some(program) = &program =>
@@ -75,14 +75,14 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, UnusableConnecti
             let why = format!("the credential program {program} cannot be started: {cause}");
             Err(UnusableConnection::Credentials(why))
         }
-        Ok(Err(error)) => Err(UnusableConnection::Credentials(reason(&error))),
+        Ok(Err(error)) => Err(UnusableConnection::Credentials(error_reason(&error))),
         Err(_) => Err(UnusableConnection::Credentials("cannot be used".to_owned())),
     }
 }
 
 /// The same client for a server that is busy, and for one that does not answer.
-pub fn careful(client: kube::Client) -> kube::Client {
-    busy::client(time_limit::client(client))
+pub fn careful_client(client: kube::Client) -> kube::Client {
+    busy::waiting_client(time_limit::limited_client(client))
 }
 
 /// A server that cannot be connected to: which one it is, is the first thing to check.
@@ -135,7 +135,7 @@ mod tests {
     fn made(server: &str, token: &str) -> Result<(), UnusableConnection> {
         let mut config = kube::Config::new(server.parse().unwrap());
         config.auth_info.token = (!token.is_empty()).then(|| token.to_owned().into());
-        client(config).map(drop)
+        connected_client(config).map(drop)
     }
 
     #[tokio::test]
@@ -145,10 +145,10 @@ mod tests {
         bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let free = bound.local_addr().unwrap();
         let server = format!("http://me:s3cr3t@{free}/proxy");
-        let client = client(kube::Config::new(server.parse().unwrap())).unwrap();
+        let client = connected_client(kube::Config::new(server.parse().unwrap())).unwrap();
         let error = client.apiserver_version().await.unwrap_err();
         let want = format!("http://{free} cannot be reached: tcp connect error: ");
-        let said = reason(&error);
+        let said = error_reason(&error);
         assert!(said.starts_with(&want) && said.contains("refused"), "{said}");
         assert!(crate::watch::failure::is_unknown(&error), "it may be tried again");
     }
@@ -159,7 +159,7 @@ mod tests {
         let exec = serde_json::json!({"command": "/nonexistent/login", "interactiveMode": "Never",
             "apiVersion": "client.authentication.k8s.io/v1"});
         config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
-        let Err(error) = client(config) else { panic!("it cannot be started") };
+        let Err(error) = connected_client(config) else { panic!("it cannot be started") };
         let said = error.to_string();
         let want = "the credential program /nonexistent/login cannot be started: No such file";
         assert!(said.starts_with(want), "{said}");

@@ -10,7 +10,7 @@ use kube::client::Body;
 pub type Observe = Arc<dyn Fn(&Method, Option<u16>) + Send + Sync>;
 
 /// A client of the same cluster whose requests are reported to `observe`.
-pub fn client(inner: Client, observe: Observe) -> Client {
+pub fn counted_client(inner: Client, observe: Observe) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let (inner, observe) = (inner.clone(), Arc::clone(&observe));

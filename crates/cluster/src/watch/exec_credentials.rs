@@ -69,7 +69,7 @@ pub trait Runner: std::fmt::Debug + Send + Sync {
 
 /// What a program has given.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
+pub struct ExecCredentials {
     /// Bearer token.
     pub token: Option<String>,
     /// Client certificate and its key, in PEM.
@@ -229,7 +229,7 @@ impl Call {
     }
 
     /// Reads the output of the program. No error quotes it.
-    fn read(&self, output: &[u8]) -> Result<Credentials, String> {
+    fn read(&self, output: &[u8]) -> Result<ExecCredentials, String> {
         let name = self.names();
         let object: Value = serde_json::from_slice(output).map_err(|error| {
             format!(
@@ -277,7 +277,7 @@ impl Call {
             let lines = key.lines().filter(|line| !line.starts_with("-----"));
             lines.take(KEY_LINES).for_each(redact::know_secret);
         }
-        Ok(Credentials { token, certificate, expires })
+        Ok(ExecCredentials { token, certificate, expires })
     }
 }
 
@@ -306,9 +306,9 @@ struct Source<M> {
 
 /// A client whose credentials are those of a program; `make` creates a client of the cluster
 /// with them.
-pub fn client<M, F>(call: Call, runner: Arc<dyn Runner>, clock: Clock, make: M) -> Client
+pub fn exec_client<M, F>(call: Call, runner: Arc<dyn Runner>, clock: Clock, make: M) -> Client
 where
-    M: Fn(Credentials) -> F + Send + Sync + 'static,
+    M: Fn(ExecCredentials) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Client, String>> + Send + 'static,
 {
     let source = Arc::new(Source { call, runner, make, clock, state: Mutex::default() });
@@ -321,7 +321,7 @@ where
 
 impl<M, F> Source<M>
 where
-    M: Fn(Credentials) -> F + Send + Sync + 'static,
+    M: Fn(ExecCredentials) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Client, String>> + Send + 'static,
 {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
@@ -505,7 +505,7 @@ mod tests {
     async fn a_program_does_not_run_again_within_the_pause() {
         let runner = Arc::new(Counted::default());
         let runs = || runner.0.try_lock().unwrap().0;
-        let make = |_: Credentials| async {
+        let make = |_: ExecCredentials| async {
             let refuse = |_: Request<Body>| async {
                 let mut answer = Response::new(Body::empty());
                 *answer.status_mut() = StatusCode::UNAUTHORIZED;
@@ -514,7 +514,7 @@ mod tests {
             Ok(Client::new(tower::service_fn(refuse), "default"))
         };
         let shared: Arc<dyn Runner> = runner.clone();
-        let client = client(call(), shared, Clock::system(), make);
+        let client = exec_client(call(), shared, Clock::system(), make);
         let send = || {
             let sent = client.send(Request::get("/version").body(Body::empty()).unwrap());
             async move { sent.await.map(|answer| answer.status().as_u16()) }

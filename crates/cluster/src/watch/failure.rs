@@ -78,7 +78,7 @@ pub fn is_gone(error: &kube::Error) -> bool {
 /// # Errors
 ///
 /// All others, a kind that is not served among them.
-pub fn existing<K>(read: Result<K, kube::Error>) -> Result<Option<K>, kube::Error> {
+pub fn existing_object<K>(read: Result<K, kube::Error>) -> Result<Option<K>, kube::Error> {
     match read {
         Ok(object) => Ok(Some(object)),
         Err(error) if is_gone(&error) => Ok(None),
@@ -89,13 +89,13 @@ pub fn existing<K>(read: Result<K, kube::Error>) -> Result<Option<K>, kube::Erro
 /// The message of the server, or why it did not respond. All errors of the client library
 /// are converted here: their `Display` contains Rust debug output and is not shown to
 /// users. One line, of limited length.
-pub fn reason(error: &kube::Error) -> String {
+pub fn error_reason(error: &kube::Error) -> String {
     bounded(match error {
         kube::Error::Api(status) => words_of(status),
-        kube::Error::Service(cause) => chain(cause.as_ref()),
+        kube::Error::Service(cause) => cause_chain(cause.as_ref()),
         // The unreadable content may be a Secret: only its position is reported.
         kube::Error::SerdeError(cause) => unreadable(cause),
-        other => chain(other.source().unwrap_or(other)),
+        other => cause_chain(other.source().unwrap_or(other)),
     })
 }
 
@@ -111,12 +111,12 @@ pub fn words_of(status: &kube::core::Status) -> String {
 }
 
 /// An error with its causes, each once; errors of the client library as in [`reason`].
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn cause_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
         let (more, cause) = match error.downcast_ref::<kube::Error>() {
-            Some(known) => (reason(known), None),
+            Some(known) => (error_reason(known), None),
             None => match scrubbed(error) {
                 Some(known) => (known, None),
                 None => (error.to_string(), error.source()),
@@ -142,7 +142,7 @@ fn scrubbed(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         return Some("the output of the credential program is not an ExecCredential".to_owned());
     }
     if let Some(error) = error.downcast_ref::<InferConfigError>() {
-        let kubeconfig = error.source().map(chain).unwrap_or_default();
+        let kubeconfig = error.source().map(cause_chain).unwrap_or_default();
         return Some(format!("not running in a cluster, and no kubeconfig found: {kubeconfig}"));
     }
     let KubeconfigError::Parse(error) = error.downcast_ref()? else { return None };
@@ -176,7 +176,7 @@ fn bounded(text: String) -> String {
 /// # Errors
 ///
 /// That of the last attempt.
-pub async fn retry<T, F>(
+pub async fn retry_request<T, F>(
     tries: u32,
     pause: impl Fn(&kube::Error, u32) -> Option<Duration>,
     mut request: impl FnMut() -> F,
@@ -220,7 +220,7 @@ mod tests {
         ];
         for (case, error, expected) in cases {
             assert_eq!(is_gone(&error), expected, "{case}");
-            assert_eq!(existing::<()>(Err(error)).is_ok(), expected, "{case}");
+            assert_eq!(existing_object::<()>(Err(error)).is_ok(), expected, "{case}");
         }
     }
 
@@ -230,7 +230,10 @@ mod tests {
         let answer =
             |text: &str| kube::Error::Api(Status::failure(text, NO_STATUS).with_code(401).boxed());
         assert!(is_foreign(&answer("")) && !is_foreign(&refused(404, None)));
-        assert_eq!(reason(&answer("")), "the server answered with code 401 and gave no reason");
-        assert_eq!(reason(&answer("404 page not found")), "404 page not found");
+        assert_eq!(
+            error_reason(&answer("")),
+            "the server answered with code 401 and gave no reason"
+        );
+        assert_eq!(error_reason(&answer("404 page not found")), "404 page not found");
     }
 }

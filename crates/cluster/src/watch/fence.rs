@@ -16,7 +16,7 @@ pub type MayWrite = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A client of the same cluster. Other requests than reads get a response with code 503 and are
 /// not sent while `may_write` says so.
-pub fn client(inner: Client, may_write: MayWrite) -> Client {
+pub fn fenced_client(inner: Client, may_write: MayWrite) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let (inner, may_write) = (inner.clone(), Arc::clone(&may_write));
@@ -48,8 +48,10 @@ mod tests {
         let server = Server::new();
         let may = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&may);
-        let client =
-            client(server.client_as("leader"), Arc::new(move || asked.load(Ordering::Relaxed)));
+        let client = fenced_client(
+            server.client_as("leader"),
+            Arc::new(move || asked.load(Ordering::Relaxed)),
+        );
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         let map = |name: &str| {
             let mut map = ConfigMap::default();

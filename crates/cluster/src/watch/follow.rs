@@ -12,7 +12,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::failure::{has_code, reason, words_of};
+use super::failure::{error_reason, has_code, words_of};
 
 /// The events of a watch, including errors that are retried.
 pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
@@ -28,7 +28,7 @@ const EXPIRES_ONCE: Duration = Duration::from_secs(5);
 ///
 /// `Init` is reported only with the first page of a listing, since it means that the
 /// server responds. To get the time of the request, use [`follow_listings`].
-pub fn follow<K>(api: Api<K>, config: watcher::Config) -> Events<K>
+pub fn follow_objects<K>(api: Api<K>, config: watcher::Config) -> Events<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -173,17 +173,17 @@ fn message(logged: &mut Option<String>, error: Option<&watcher::Error>) -> Optio
         }
         _ => "",
     };
-    let text = format!("{}{hint}", words(error));
+    let text = format!("{}{hint}", watch_error(error));
     let new = logged.as_ref() != Some(&text);
     new.then(|| logged.insert(text).clone())
 }
 
 /// The error message, from the server if it responded.
-pub fn words(error: &watcher::Error) -> String {
+pub fn watch_error(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => reason(error),
+        | watcher::Error::WatchFailed(error) => error_reason(error),
         watcher::Error::WatchError(status) => words_of(status),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
@@ -196,7 +196,7 @@ mod tests {
     use kube::api::PostParams;
 
     use super::*;
-    use kube_sim::{Effect, Fault, Server};
+    use kube_sim::{Effect, InjectedFault, Server};
 
     /// Names of the events within a time, and the times of errors.
     async fn within(events: &mut Events<ConfigMap>, limit: Duration) -> (Vec<String>, Vec<u64>) {
@@ -221,8 +221,8 @@ mod tests {
         };
         api.create(&PostParams::default(), &map).await.unwrap();
         let refuse = |request: &kube_sim::RequestRecord| request.verb == "list";
-        server.inject(Fault::new(Effect::Status(403), refuse).times(usize::MAX));
-        let mut events = follow(api, watcher::Config::default());
+        server.inject(InjectedFault::new(Effect::Status(403), refuse).times(usize::MAX));
+        let mut events = follow_objects(api, watcher::Config::default());
         let (names, errors) = within(&mut events, Duration::from_secs(600)).await;
         assert_eq!(names, Vec::<String>::new(), "no Init for a failed listing");
         let pauses: Vec<u64> = errors.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -241,8 +241,8 @@ mod tests {
         let server = Server::new();
         let api: Api<ConfigMap> = Api::namespaced(server.client_as("test"), "default");
         let watching = |request: &kube_sim::RequestRecord| request.verb == "watch";
-        server.inject(Fault::new(Effect::Status(410), watching).times(1));
-        let mut events = follow(api.clone(), watcher::Config::default());
+        server.inject(InjectedFault::new(Effect::Status(410), watching).times(1));
+        let mut events = follow_objects(api.clone(), watcher::Config::default());
         let (names, errors) = within(&mut events, Duration::from_millis(700)).await;
         assert_eq!(
             (names.as_slice(), errors.len()),
@@ -250,7 +250,7 @@ mod tests {
         );
 
         // In quick succession, it is an error with a pause.
-        server.inject(Fault::new(Effect::Status(410), watching).times(usize::MAX));
+        server.inject(InjectedFault::new(Effect::Status(410), watching).times(usize::MAX));
         server.drop_watches();
         let before = server.requests().len();
         let (_, errors) = within(&mut events, Duration::from_secs(60)).await;

@@ -9,7 +9,7 @@ const IMPERSONATE_USER: &str = "impersonate-user";
 
 /// A client of the same cluster whose requests are those of `user`; the API server derives the
 /// groups of a service account from its name.
-pub fn client(inner: Client, user: HeaderValue) -> Client {
+pub fn impersonating_client(inner: Client, user: HeaderValue) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |mut request: Request<Body>| {
         let inner = inner.clone();

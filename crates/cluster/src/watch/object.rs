@@ -24,19 +24,19 @@ const SMALL: usize = 4096;
 
 /// A raw object: its text and its identity. Cheap to clone.
 #[derive(Clone)]
-pub struct Object {
+pub struct StoredObject {
     /// Only name, namespace, UID, resource version and owners.
     meta: Arc<ObjectMeta>,
     json: Arc<[u8]>,
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for StoredObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({} at {})", self.key(), self.resource_version())
     }
 }
 
-impl Object {
+impl StoredObject {
     /// Parses the object, each time. It has no `managedFields`, which are large and not
     /// needed for the kinds of the control plane.
     pub fn parse(&self) -> Value {
@@ -61,8 +61,8 @@ impl Object {
     }
 
     /// The object with its tree.
-    pub fn parsed(&self) -> Parsed {
-        Parsed { value: Arc::new(self.parse()), object: self.clone() }
+    pub fn parsed(&self) -> ParsedObject {
+        ParsedObject { value: Arc::new(self.parse()), object: self.clone() }
     }
 
     /// Some of its fields, without creating the tree.
@@ -138,7 +138,7 @@ struct MetadataWithGeneration {
     generation: Option<i64>,
 }
 
-impl From<Value> for Object {
+impl From<Value> for StoredObject {
     fn from(value: Value) -> Self {
         // Fails only for values that are not objects.
         serde_json::from_str(&value.to_string())
@@ -146,7 +146,7 @@ impl From<Value> for Object {
     }
 }
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for StoredObject {
     /// Copies the text as it is, in one go: this is done for each event of each watch, so no
     /// tree is made, and no value is read. Works with `serde_json` and a text in memory only.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -157,14 +157,14 @@ impl<'de> Deserialize<'de> for Object {
 struct ReadObject;
 
 impl<'de> de::Visitor<'de> for ReadObject {
-    type Value = Object;
+    type Value = StoredObject;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a Kubernetes object")
     }
 
     /// Takes the text without `managedFields`, and the identity.
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredObject, A::Error> {
         let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(SMALL));
         json.push(b'{');
         while let Some(Key(field)) = map.next_key()? {
@@ -178,11 +178,11 @@ impl<'de> de::Visitor<'de> for ReadObject {
             }
         }
         json.push(b'}');
-        Ok(Object { meta: Arc::new(meta), json: json.into() })
+        Ok(StoredObject { meta: Arc::new(meta), json: json.into() })
     }
 }
 
-impl Serialize for Object {
+impl Serialize for StoredObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.parse().serialize(serializer)
     }
@@ -228,26 +228,26 @@ macro_rules! dynamic_resource {
 }
 pub(super) use dynamic_resource;
 
-dynamic_resource!(Object, |object| Arc::make_mut(&mut object.meta));
+dynamic_resource!(StoredObject, |object| Arc::make_mut(&mut object.meta));
 
 /// An object with its tree, for the duration of a reconcile.
 #[derive(Clone, Debug)]
-pub struct Parsed {
-    object: Object,
+pub struct ParsedObject {
+    object: StoredObject,
     value: Arc<Value>,
 }
 
-impl Parsed {
+impl ParsedObject {
     /// The tree.
     pub fn value(&self) -> &Arc<Value> {
         &self.value
     }
 }
 
-impl Deref for Parsed {
-    type Target = Object;
+impl Deref for ParsedObject {
+    type Target = StoredObject;
 
-    fn deref(&self) -> &Object {
+    fn deref(&self) -> &StoredObject {
         &self.object
     }
 }
@@ -325,7 +325,7 @@ fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
 }
 
 /// The API resource of a kind of the control plane: of Argo CD, or of [`steering`].
-pub fn resource(kind: &str) -> ApiResource {
+pub fn kind_resource(kind: &str) -> ApiResource {
     let (group, version, api_version) = match kind {
         steering::POLICY | steering::RUN => {
             (steering::GROUP, steering::VERSION, steering::API_VERSION)
@@ -343,7 +343,11 @@ pub fn resource(kind: &str) -> ApiResource {
 }
 
 /// The API of such a kind, in one or all namespaces.
-pub fn api(client: &Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Object> {
+pub fn kind_api(
+    client: &Client,
+    namespace: Option<&str>,
+    resource: &ApiResource,
+) -> Api<StoredObject> {
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
@@ -367,7 +371,7 @@ mod tests {
         });
         let text = value.to_string();
         value["metadata"].as_object_mut().unwrap().remove("managedFields");
-        for object in [serde_json::from_str::<Object>(&text).unwrap(), value.clone().into()] {
+        for object in [serde_json::from_str::<StoredObject>(&text).unwrap(), value.clone().into()] {
             assert_eq!(object.parse(), value);
             assert_eq!(object.parse_status(), json!({"metadata": value["metadata"]}));
             assert_eq!(object.key().to_string(), "ns/a");
@@ -379,10 +383,10 @@ mod tests {
     #[test]
     fn fields_of_other_types_do_not_break_a_watch() {
         let text = r#"{"metadata": {"name": "a", "labels": 5, "uid": 7}, "spec": "x"}"#;
-        let object: Object = serde_json::from_str(text).unwrap();
+        let object: StoredObject = serde_json::from_str(text).unwrap();
         assert_eq!((object.name(), object.uid()), ("a", ""));
         assert_eq!(object.parse()["spec"], "x");
-        assert!(serde_json::from_str::<Object>("[]").is_err());
-        assert_eq!(Object::from(json!("x")).parse(), Value::Null);
+        assert!(serde_json::from_str::<StoredObject>("[]").is_err());
+        assert_eq!(StoredObject::from(json!("x")).parse(), Value::Null);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 /// A client of the same cluster that only sends read requests, and the dry runs by which the
 /// server predicts an apply. All else, also other requests with `dryRun=All`, gets a response with
 /// code 405 and is not sent.
-pub fn client(inner: Client) -> Client {
+pub fn read_only_client(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let inner = inner.clone();
@@ -68,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn only_reads_are_sent() {
         let server = Server::new();
-        let client = super::client(server.client_as("dry"));
+        let client = super::read_only_client(server.client_as("dry"));
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let map = ConfigMap::default();

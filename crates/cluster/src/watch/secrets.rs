@@ -6,7 +6,7 @@ use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 
 /// What a Secret describes, by its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SecretKind {
     /// A cluster.
     Cluster,
     /// A repository.
@@ -16,18 +16,18 @@ pub enum Kind {
 }
 
 /// What a Secret describes; `None` for another one.
-pub fn secret_kind(secret: &Secret) -> Option<Kind> {
+pub fn secret_kind(secret: &Secret) -> Option<SecretKind> {
     match secret.metadata.labels.as_ref()?.get(SECRET_TYPE_LABEL)?.as_str() {
-        SECRET_TYPE_CLUSTER => Some(Kind::Cluster),
-        "repository" => Some(Kind::Repository),
-        "repo-creds" => Some(Kind::RepositoryTemplate),
+        SECRET_TYPE_CLUSTER => Some(SecretKind::Cluster),
+        "repository" => Some(SecretKind::Repository),
+        "repo-creds" => Some(SecretKind::RepositoryTemplate),
         _ => None,
     }
 }
 
 /// Whether a Secret describes a cluster.
 pub fn is_cluster(secret: &Secret) -> bool {
-    secret_kind(secret) == Some(Kind::Cluster)
+    secret_kind(secret) == Some(SecretKind::Cluster)
 }
 
 /// The text of a key; empty without it. `stringData` is that of a Secret from a file, which

@@ -22,7 +22,7 @@ struct Unanswered;
 
 /// A client of the same cluster whose requests fail when they are not answered within [`LIMIT`].
 /// Of watches and of other answers that go on, only the beginning has to come by then.
-pub fn client(inner: Client) -> Client {
+pub fn limited_client(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let inner = inner.clone();
@@ -54,7 +54,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Namespace;
     use kube::Api;
     use kube::api::{ListParams, WatchParams};
-    use kube_sim::{Effect, Fault, Server};
+    use kube_sim::{Effect, InjectedFault, Server};
     use tokio::time::Instant;
 
     use super::*;
@@ -62,14 +62,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_fails_and_a_watch_goes_on() {
         let server = Server::new();
-        let namespaces: Api<Namespace> = Api::all(client(server.client()));
+        let namespaces: Api<Namespace> = Api::all(limited_client(server.client()));
         namespaces.list(&ListParams::default()).await.unwrap();
         for effect in [Effect::Hang, Effect::HangAfterApplying] {
-            server.inject(Fault::new(effect, |_| true));
+            server.inject(InjectedFault::new(effect, |_| true));
             let begun = Instant::now();
             let error = namespaces.get("default").await.unwrap_err();
             assert_eq!(begun.elapsed().as_secs(), LIMIT.as_secs());
-            assert_eq!(crate::watch::failure::reason(&error), "no answer within 65 s");
+            assert_eq!(crate::watch::failure::error_reason(&error), "no answer within 65 s");
         }
         let params = WatchParams::default().timeout(280);
         let mut events = Box::pin(namespaces.watch(&params, "0").await.unwrap());

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::failure::has_code;
-use super::follow::{follow, with_log};
+use super::follow::{follow_objects, with_log};
 
 /// The ConfigMap with the host keys of ssh servers.
 pub const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
@@ -106,7 +106,7 @@ impl Trust {
     async fn follow_one(&self, client: &Client, namespace: &str, name: &'static str) {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let mut events = with_log(follow(api, config), format!("ConfigMap {name}"));
+        let mut events = with_log(follow_objects(api, config), format!("ConfigMap {name}"));
         let mut found = None;
         while let Some(event) = events.next().await {
             match event {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::revisions::WantedRevision;
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_application::app::App;
-use wavegate_application::memory::{Memory, digest};
+use wavegate_application::memory::{ApplicationMemory, digest_of};
 use wavegate_application::operation::StoredProgress;
 use wavegate_application::predictions::Predictions;
 use wavegate_application::{DiffCache, Placed};
@@ -26,7 +26,7 @@ const KEPT: usize = 3;
 #[derive(Debug, Default)]
 pub struct CachedState {
     /// What decisions remember.
-    pub memory: Memory,
+    pub memory: ApplicationMemory,
     /// Renderings, latest last.
     pub rendered: Vec<Rendered>,
     /// Differences of unchanged objects.
@@ -105,7 +105,7 @@ pub struct Rendered {
 impl Rendered {
     /// Digest of sources, revisions and namespace.
     pub fn made_from(inputs: &Value) -> u128 {
-        let half = |salt: u8| u128::from(digest(&(salt, inputs)));
+        let half = |salt: u8| u128::from(digest_of(&(salt, inputs)));
         half(0) << 64 | half(1)
     }
 
@@ -134,7 +134,7 @@ struct Pool {
 impl Shared {
     /// Returns a shared copy of the bytes.
     pub fn bytes(&self, bytes: Vec<u8>) -> Arc<[u8]> {
-        let digest = digest(&bytes);
+        let digest = digest_of(&bytes);
         let mut pool = self.0.lock();
         let known = pool.by_digest.get(&digest).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| **known == *bytes) {
@@ -152,7 +152,7 @@ impl Shared {
 
 /// Manifests and live objects that the current reconcile has already parsed.
 #[derive(Debug, Default)]
-pub struct Parsed {
+pub struct ParsedState {
     /// The last rendering with destination namespaces, the kinds that it depends on, and
     /// the result.
     pub placed: Option<(u128, BTreeMap<GroupVersionKind, Served>, Arc<Placed>)>,

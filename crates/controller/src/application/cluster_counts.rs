@@ -12,7 +12,7 @@ use super::triggers::is_handled;
 use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
 use wavegate_application::project::permits_application;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 
 /// Counts Applications. What was read of one is kept until it changes.
 pub(super) struct ClusterCounts<'a> {
@@ -29,7 +29,7 @@ struct Read {
 }
 
 impl Read {
-    fn of(object: &Object) -> Self {
+    fn of(object: &StoredObject) -> Self {
         #[derive(Default, Deserialize)]
         struct Spec {
             #[serde(default)]

@@ -36,15 +36,15 @@ use wavegate_api::tracking::Tracking;
 use wavegate_api::{ApplicationSource, ApplicationStatus, ObjectKey, Raw, ResourceKey, sources};
 use wavegate_application::app::App;
 use wavegate_application::errors::ObserveError;
-use wavegate_application::observation::{Live, Observation, inventory};
+use wavegate_application::observation::{Live, Observation, known_kinds};
 use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
-use wavegate_application::request::{Level, Request};
-use wavegate_application::{self as app_state, Condition, DiffCache, Placed, access, spec};
+use wavegate_application::request::{ComparisonRequest, Level};
+use wavegate_application::{self as app_state, DiffCache, NewCondition, Placed, access, spec};
 use wavegate_cluster::watch::cluster_cache::once::{self, ListedObjects, in_time};
 use wavegate_cluster::watch::cluster_cache::{ClusterCache, TrackingMark};
 use wavegate_cluster::watch::clusters::Clusters;
-use wavegate_cluster::watch::control_plane::{Origin, Scope};
+use wavegate_cluster::watch::control_plane::{Origin, WatchedScope};
 use wavegate_cluster::watch::secrets::is_cluster;
 use wavegate_cluster::watch::trust::Trust;
 use wavegate_engine::diff;
@@ -105,7 +105,7 @@ pub struct ComparisonOutcome {
     /// The resources that are OutOfSync, by group, kind, namespace and name.
     pub differences: Vec<Difference>,
     /// Errors and warnings.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NewCondition>,
     /// Resources that could not be read, and why: they are not compared.
     pub unread: BTreeMap<ResourceKey, String>,
     /// Listings that failed, and why: tracked objects that are neither in the source nor
@@ -126,7 +126,7 @@ pub fn compare(
         let _guard = stop.clone().drop_guard();
         let mut application = inputs.application.clone();
         let mut spec =
-            spec::normalized(application.spec()).unwrap_or_else(|| application.spec().clone());
+            spec::normalized_spec(application.spec()).unwrap_or_else(|| application.spec().clone());
         // Another controller may hydrate the manifests: only a sync here is refused.
         sources::in_place_of_hydrator(&mut spec);
         if let Some(fields) = application.as_object_mut() {
@@ -135,7 +135,7 @@ pub fn compare(
         let key = ObjectKey::new(application.namespace(), application.name());
         let ctx = context(&inputs, &stop);
         let mut cached = CachedState::default();
-        let request = Request::new(Level::Newest);
+        let request = ComparisonRequest::new(Level::Newest);
         let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
         let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
 
@@ -146,7 +146,7 @@ pub fn compare(
             Some(directory) => vec![source_of(directory, &raw_sources(this.app.raw()))],
             None => raw_sources(this.app.raw()),
         };
-        let sources = raw.iter().map(wavegate_api::read::<ApplicationSource>);
+        let sources = raw.iter().map(wavegate_api::read_typed::<ApplicationSource>);
         let sources: Vec<ApplicationSource> = sources
             .collect::<Result<_, _>>()
             .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
@@ -194,13 +194,13 @@ pub fn compare(
         conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
         let warnings = rendered.warnings.iter();
         conditions.extend(warnings.map(|text| {
-            Condition::new(
+            NewCondition::new(
                 wavegate_api::conditions::application::REPEATED_KEY_WARNING,
                 text.as_str(),
             )
         }));
         conditions.extend(rendered.notes.iter().map(|text| {
-            Condition::new(wavegate_api::conditions::application::SYNC_WARNING, text.as_str())
+            NewCondition::new(wavegate_api::conditions::application::SYNC_WARNING, text.as_str())
         }));
         let comparison = compared.comparison;
         conditions.extend(comparison.conditions);
@@ -252,7 +252,7 @@ fn is_difference(resource: &app_state::ComparedResource) -> bool {
 /// A context whose caches contain only what this comparison needs.
 fn context(inputs: &ComparisonInputs, stop: &CancellationToken) -> Context {
     let settings = ApplicationSettings { events: false, ..inputs.settings.clone() };
-    let scope = Scope {
+    let scope = WatchedScope {
         namespace: settings.control_plane_namespace.clone(),
         sets_everywhere: false,
         applications_everywhere: true,
@@ -356,7 +356,7 @@ impl Reader<'_> {
         namespaces.remove("");
         let mut listed: BTreeSet<GroupVersionKind> =
             kinds.keys().filter(|kind| exists(kind)).cloned().collect();
-        listed.extend(inventory(&self.app.status));
+        listed.extend(known_kinds(&self.app.status));
         for (key, kind) in self.tracked(listed, &namespaces, &mut read).await? {
             keys.entry(key).or_insert(kind);
         }
@@ -374,7 +374,7 @@ impl Reader<'_> {
             let answer = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
             (key, answer)
         });
-        for (key, answer) in once::all(work).await {
+        for (key, answer) in once::all_answers(work).await {
             match answer {
                 Ok(Some(object)) => drop(read.live.insert(key, object)),
                 Ok(None) => {}

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::cached_state::{CachedState, Shared};
-use super::projects::Projects;
+use super::projects::CachedProjects;
 use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::argocd_cache::Publisher;
@@ -22,18 +22,18 @@ use crate::runtime::{Slots, Wake};
 use crate::settings::ApplicationSettings;
 use wavegate_api::tracking::{Tracking, instance_name};
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_application::owner::Owner;
+use wavegate_application::owner::DeletionOwner;
 use wavegate_application::refresh::Intervals;
 use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::events::Events;
 use wavegate_cluster::act::sync::execute::Executor;
 use wavegate_cluster::act::sync::meter::Meter;
 use wavegate_cluster::act::sync::request_limit::RequestLimit;
-use wavegate_cluster::act::sync::retry::jitter;
+use wavegate_cluster::act::sync::retry::jitter_of;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Origin;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::diff::Jq;
 use wavegate_engine::wait::{Ends, Wait};
 use wavegate_net::redact;
@@ -71,7 +71,7 @@ pub struct Context {
     /// Revisions of the repositories.
     pub revisions: Revisions,
     /// Parsed projects.
-    pub projects: Projects,
+    pub projects: CachedProjects,
     /// Repository credentials.
     pub credentials: Arc<RepositorySecrets>,
     /// Destination clusters.
@@ -145,14 +145,14 @@ impl Context {
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);
         let global = Arc::clone(&settings.global_projects);
-        let projects = Projects::new(core.control_plane.projects.clone(), namespace, global);
+        let projects = CachedProjects::new(core.control_plane.projects.clone(), namespace, global);
         let clusters = Arc::new(clusters);
         core.metrics.show_clusters(&clusters);
         core.metrics.show_git(sources.git_requests());
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
             core,
-            jq: crate::evaluator::jq(settings.jq_timeout),
+            jq: crate::evaluator::limited_jq(settings.jq_timeout),
             settings,
             sources,
             projects,
@@ -229,7 +229,7 @@ impl Context {
     }
 
     /// The same with its text.
-    pub fn stored(&self, object: Object, application: &Value) {
+    pub fn stored(&self, object: StoredObject, application: &Value) {
         redact::know_urls_of(application.spec());
         self.core.control_plane.applications.wrote(object, Origin::Applications);
     }
@@ -283,9 +283,9 @@ impl Context {
     }
 
     /// The Application with this tracking and UID, as the owner of live objects.
-    pub fn owner<'a>(&'a self, tracking: &'a Tracking, uid: &'a str) -> Owner<'a> {
+    pub fn owner<'a>(&'a self, tracking: &'a Tracking, uid: &'a str) -> DeletionOwner<'a> {
         let control_plane_namespace = &self.settings.control_plane_namespace;
-        Owner { tracking, control_plane_namespace, uid }
+        DeletionOwner { tracking, control_plane_namespace, uid }
     }
 
     /// Applies what was decided for an Application.
@@ -293,7 +293,7 @@ impl Context {
         &'a self,
         cluster: &'a Arc<ClusterCache>,
         client: &'a kube::Client,
-        owner: Owner<'a>,
+        owner: DeletionOwner<'a>,
         meter: Meter<'a>,
     ) -> Executor<'a> {
         let settings = &self.settings;
@@ -317,7 +317,7 @@ impl Context {
             self.settings;
         Intervals {
             revision: reconciliation_timeout,
-            delay: reconciliation_jitter.mul_f64(jitter(key)),
+            delay: reconciliation_jitter.mul_f64(jitter_of(key)),
             manifests: self.settings.hard_reconciliation_timeout,
         }
     }

@@ -10,13 +10,13 @@ use wavegate_api::{ApplicationSpec, Raw};
 use wavegate_application::access::{self, Access, Applicant, ClusterFact, ProjectFact, Refusal};
 use wavegate_application::deletion_scope::{self, DeletionPlace, DeletionScope};
 use wavegate_application::errors::ObserveError;
-use wavegate_application::{Condition, impersonation, unsupported};
+use wavegate_application::{NewCondition, impersonation, unsupported};
 use wavegate_cluster::watch::cluster_cache;
 use wavegate_cluster::watch::clusters::{self, ConnectedCluster};
 
 /// The destination of an Application, and its project.
 #[derive(Clone, Debug)]
-pub struct Destination {
+pub struct ResolvedDestination {
     /// Name of the Application.
     pub application: String,
     /// The typed spec.
@@ -29,7 +29,7 @@ pub struct Destination {
     pub acting: Option<HeaderValue>,
 }
 
-impl Destination {
+impl ResolvedDestination {
     /// The permissions of the Application at its destination.
     pub fn access(&self) -> Access<'_> {
         Access {
@@ -44,19 +44,21 @@ impl Destination {
     }
 }
 
-impl Destination {
+impl ResolvedDestination {
     /// The client that sends the writes.
     pub fn client(&self) -> kube::Client {
         let client = self.destination.cluster.client().clone();
         match &self.acting {
-            Some(user) => wavegate_cluster::watch::impersonation::client(client, user.clone()),
+            Some(user) => {
+                wavegate_cluster::watch::impersonation::impersonating_client(client, user.clone())
+            }
             None => client,
         }
     }
 }
 
 fn refused(message: String) -> ObserveError {
-    let conditions = vec![Condition::invalid_spec(message)];
+    let conditions = vec![NewCondition::invalid_spec(message)];
     ObserveError::Refused(Refusal::of(conditions))
 }
 
@@ -69,12 +71,12 @@ pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
 
 impl Reconciliation<'_> {
     /// The destination of the Application and its permissions there (SE-031).
-    pub(super) async fn destination(&self) -> Result<Destination, ObserveError> {
+    pub(super) async fn destination(&self) -> Result<ResolvedDestination, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         if let Some(setting) = ctx.settings.unreadable.first() {
             return Err(refused(setting.clone()));
         }
-        let spec = wavegate_api::read::<ApplicationSpec>(self.app.raw().spec());
+        let spec = wavegate_api::read_typed::<ApplicationSpec>(self.app.raw().spec());
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
         let known = ctx.projects.get(access::project_name(&spec));
         let project = project_fact(known.as_ref());
@@ -91,7 +93,7 @@ impl Reconciliation<'_> {
         match (known, resolved) {
             (Some(Ok(project)), Ok(destination)) => {
                 let application = key.name.clone();
-                Ok(Destination { application, spec, destination, project, acting: None })
+                Ok(ResolvedDestination { application, spec, destination, project, acting: None })
             }
             // Both cases were rejected above.
             _ => Err(refused(problem)),
@@ -102,7 +104,7 @@ impl Reconciliation<'_> {
     /// cluster's credentials (SE-079).
     pub(super) fn acting(
         &self,
-        destination: &Destination,
+        destination: &ResolvedDestination,
     ) -> Result<Option<HeaderValue>, ObserveError> {
         if !self.ctx.settings.impersonation {
             return Ok(None);
@@ -113,7 +115,7 @@ impl Reconciliation<'_> {
             application_namespace: &self.key.namespace,
         };
         let enforced = self.ctx.settings.impersonation_enforced;
-        let user = impersonation::user(&destination.project.spec, place, enforced);
+        let user = impersonation::sync_user(&destination.project.spec, place, enforced);
         let Some(user) = user.map_err(ObserveError::Operation)? else {
             return Ok(None);
         };
@@ -123,9 +125,9 @@ impl Reconciliation<'_> {
 
     /// Refuses what reads the sources of an Application whose project has guards that cannot
     /// be enforced (SE-080). A deletion without hooks reads none, and goes on.
-    pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
+    pub(super) fn guarded(&self, destination: &ResolvedDestination) -> Result<(), ObserveError> {
         let name = access::project_name(&destination.spec);
-        let conditions = unsupported::refusals(
+        let conditions = unsupported::guard_refusals(
             name,
             &destination.project.spec,
             destination.project.lost.as_deref(),
@@ -139,13 +141,13 @@ impl Reconciliation<'_> {
     /// The destination of a deletion, whatever became of the spec (SE-512).
     pub(super) async fn destination_for_deletion(
         &self,
-    ) -> Result<(Option<Destination>, DeletionPlace), ObserveError> {
+    ) -> Result<(Option<ResolvedDestination>, DeletionPlace), ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         // What they protect must not be deleted, either.
         if let Some(setting) = ctx.settings.unreadable.first() {
             return Err(refused(setting.clone()));
         }
-        let spec = deletion_scope::spec(self.app.raw());
+        let spec = deletion_scope::deletion_spec(self.app.raw());
         let known = ctx.projects.get(access::project_name(&spec));
         let resolved = ctx.clusters.resolve(&spec.destination).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -155,7 +157,7 @@ impl Reconciliation<'_> {
             spec: &spec,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
         };
-        let place = deletion_scope::place(
+        let place = deletion_scope::deletion_place(
             self.app.raw(),
             &applicant,
             project_fact(known.as_ref()),
@@ -178,7 +180,7 @@ impl Reconciliation<'_> {
         let destination = resolved.ok();
         let destination = destination.map(|destination| {
             let acting = None;
-            Destination { application, spec, destination, project, acting }
+            ResolvedDestination { application, spec, destination, project, acting }
         });
         Ok((destination, place))
     }

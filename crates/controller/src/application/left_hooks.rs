@@ -40,7 +40,7 @@ impl Reconciliation<'_> {
         if hooks.is_empty() {
             return;
         }
-        let uid = operation::uid(self.app.raw());
+        let uid = operation::uid_of(self.app.raw());
         let client = observed.destination.client();
         let released = self.executor(observed, &client, "", &uid).release(&hooks).await;
         if let Err(error) = released {

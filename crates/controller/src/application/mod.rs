@@ -45,12 +45,12 @@ use tracing::Span;
 
 use super::argocd_cache::{self, Publisher};
 use super::context::Core;
-use super::error::Error;
-use super::runtime::{self, Backoff, Reconciler};
+use super::error::ReconcileError;
+use super::runtime::{self, FailureBackoff, Reconciler};
 use crate::credential_programs::CredentialPrograms;
 use crate::settings::ApplicationSettings;
 use wavegate_api::tracking::from_instance_name;
-use wavegate_application::request::{Level, Request};
+use wavegate_application::request::{ComparisonRequest, Level};
 use wavegate_application::status;
 use wavegate_application::updates::Updates;
 use wavegate_cluster::act::control_plane::application_status;
@@ -65,7 +65,7 @@ use queue::{Queue, ReconcileResult, Trigger};
 use wavegate_api::ObjectKey;
 
 /// The longest pause after failures.
-const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(120) };
+const BACKOFF: FailureBackoff = FailureBackoff { longest: Duration::from_secs(120) };
 
 /// Runs the controller until `shutdown`.
 ///
@@ -173,7 +173,7 @@ fn open_readers(
     match Writer::new(settings.redis.clone(), core.metrics.redis()) {
         Ok(writer) => {
             let instances = context::instances(core, settings);
-            Some(argocd_cache::open(settings, instances, writer, compare))
+            Some(argocd_cache::open_cache(settings, instances, writer, compare))
         }
         Err(error) => {
             tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
@@ -217,7 +217,7 @@ async fn forward(ctx: Arc<Context>, mut triggered: mpsc::UnboundedReceiver<Strin
         let (namespace, name) = from_instance_name(&instance, control_plane);
         let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
         if ctx.core.control_plane.applications.get(&key).is_some() {
-            ctx.queue.enqueue(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, ComparisonRequest::new(Level::Live));
         }
     }
 }
@@ -225,7 +225,7 @@ async fn forward(ctx: Arc<Context>, mut triggered: mpsc::UnboundedReceiver<Strin
 struct Controller(Arc<Context>);
 
 impl Reconciler for Controller {
-    type Request = Request;
+    type Request = ComparisonRequest;
     const FINISHES: bool = false;
 
     fn span(key: &ObjectKey) -> Span {
@@ -235,11 +235,15 @@ impl Reconciler for Controller {
     /// A comparison waits itself where it may, and an operation must not wait.
     async fn gather(&self, _: &ObjectKey) {}
 
-    async fn reconcile(&self, key: &ObjectKey, trigger: Trigger) -> Result<ReconcileResult, Error> {
+    async fn reconcile(
+        &self,
+        key: &ObjectKey,
+        trigger: Trigger,
+    ) -> Result<ReconcileResult, ReconcileError> {
         reconcile::reconcile(&self.0, key, trigger).await
     }
 
-    async fn report(&self, key: &ObjectKey, error: &Error) {
+    async fn report(&self, key: &ObjectKey, error: &ReconcileError) {
         report(&self.0, key, error).await;
     }
 
@@ -250,11 +254,11 @@ impl Reconciler for Controller {
 
 /// Sets a condition on the Application that its reconcile failed because of a bug. The
 /// next successful comparison removes it.
-async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
+async fn report(ctx: &Context, key: &ObjectKey, error: &ReconcileError) {
     let Some(application) = ctx.application(key).filter(|_| !ctx.settings.dry_run) else { return };
     let text = format!("{error}; this is a bug of wavegate; other Applications are not affected");
     let now = ctx.now();
-    let Some(wanted) = status::failed(&application, text, now) else { return };
+    let Some(wanted) = status::failed_application(&application, text, now) else { return };
     let Some(patch) = application_status::status_patch(&application, &wanted) else { return };
     match application_status::send_patch(&ctx.core.client, &application, patch, now).await {
         Ok(application_status::Sent { object: stored, .. }) => {

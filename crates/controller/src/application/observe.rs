@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cached_state::Rendered;
 use super::context::Context;
-use super::destination::{Destination, of_cluster};
+use super::destination::{ResolvedDestination, of_cluster};
 use super::reconciliation::Reconciliation;
 use super::revisions::{WantedRevision, wanted};
 use super::target_state::{Deployed, revisions};
@@ -25,12 +25,13 @@ use wavegate_application::access::{self, Refusal};
 use wavegate_application::app::App;
 use wavegate_application::deletion_scope::{DeletionPlace, DeletionScope};
 use wavegate_application::errors::ObserveError;
-use wavegate_application::finalize::Unlisted;
-use wavegate_application::observation::{Observation, inventory};
+use wavegate_application::finalize::UnlistedKinds;
+use wavegate_application::observation::{Observation, known_kinds};
 use wavegate_application::predicted::Predicted;
 use wavegate_application::refresh::Reason;
 use wavegate_application::{
-    Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,
+    NewCondition, Placed, finalize, held_back, operation, signatures, targets, unlisted_condition,
+    unsupported,
 };
 use wavegate_cluster::watch::cluster_cache::{ClusterCache, SurveyMode};
 use wavegate_engine::diff::Schemas;
@@ -86,7 +87,7 @@ pub struct ClusterState {
 #[derive(Clone, Debug)]
 pub struct ObservedApplication {
     /// The destination.
-    pub destination: Destination,
+    pub destination: ResolvedDestination,
     /// The cluster.
     pub state: ClusterState,
     /// Target state.
@@ -96,7 +97,7 @@ pub struct ObservedApplication {
     /// The same for the revisions at which a rollback holds the Application (ST-061).
     pub held: Option<HeldBack>,
     /// The condition about objects that no Application manages (SE-078).
-    pub orphans: Option<Condition>,
+    pub orphans: Option<NewCondition>,
 }
 
 /// The state for the revisions at which a rollback holds an Application.
@@ -144,17 +145,18 @@ impl ObservedApplication {
     }
 
     /// Warnings about project, cluster, source and settings.
-    pub fn warnings(&self, ctx: &Context) -> Vec<Condition> {
+    pub fn warnings(&self, ctx: &Context) -> Vec<NewCondition> {
         let name = access::project_name(&self.destination.spec);
-        let mut warnings: Vec<Condition> = self.destination.project.warnings(name).collect();
+        let mut warnings: Vec<NewCondition> = self.destination.project.warnings(name).collect();
         let customizations = &ctx.settings.customizations;
         warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
-        warnings.extend(unlisted(&self.destination.destination.cluster.unlisted()));
+        warnings.extend(unlisted_condition(&self.destination.destination.cluster.unlisted()));
         warnings.extend(self.orphans.clone());
         let repeated = self.rendered.warnings.iter();
-        warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
+        warnings
+            .extend(repeated.map(|text| NewCondition::new(REPEATED_KEY_WARNING, text.as_str())));
         let notes = self.rendered.notes.iter();
-        warnings.extend(notes.map(|text| Condition::new(SYNC_WARNING, text.as_str())));
+        warnings.extend(notes.map(|text| NewCondition::new(SYNC_WARNING, text.as_str())));
         warnings
     }
 }
@@ -182,7 +184,7 @@ impl Reconciliation<'_> {
     /// destination namespace if a sync needs it. Ends with the connection.
     async fn cluster_state(
         &mut self,
-        destination: &Destination,
+        destination: &ResolvedDestination,
         rendered: &Rendered,
         for_sync: bool,
     ) -> Result<ClusterState, ObserveError> {
@@ -193,7 +195,7 @@ impl Reconciliation<'_> {
 
     async fn read_cluster(
         &mut self,
-        destination: &Destination,
+        destination: &ResolvedDestination,
         rendered: &Rendered,
         for_sync: bool,
     ) -> Result<ClusterState, ObserveError> {
@@ -243,7 +245,7 @@ impl Reconciliation<'_> {
             |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
         let mut watched: BTreeSet<GroupVersionKind> =
             kinds.keys().filter(exists).cloned().collect();
-        watched.extend(inventory(&self.app.status));
+        watched.extend(known_kinds(&self.app.status));
         watched.extend(cluster.marked(instance));
         // Users of some namespaces may not list them.
         if cluster.reach().namespaces.is_none() {
@@ -296,7 +298,10 @@ impl Reconciliation<'_> {
         checks
     }
 
-    async fn namespace(&self, destination: &Destination) -> (NamespaceFact, Option<Arc<Value>>) {
+    async fn namespace(
+        &self,
+        destination: &ResolvedDestination,
+    ) -> (NamespaceFact, Option<Arc<Value>>) {
         let key = ResourceKey::new("", "Namespace", "", &destination.spec.destination.namespace);
         let cluster = &destination.destination.cluster;
         let reach = cluster.reach();
@@ -337,7 +342,7 @@ impl Reconciliation<'_> {
     /// neither be created nor changed.
     async fn unmanaged_namespace(
         &self,
-        destination: &Destination,
+        destination: &ResolvedDestination,
         key: &ResourceKey,
     ) -> NamespaceFact {
         let cluster = &destination.destination.cluster;
@@ -382,7 +387,7 @@ impl Reconciliation<'_> {
         }
         let now = self.now();
         let known = self.cached.memory.known_commits(&self.app, reason, now);
-        let synced = operation::pinned(&self.app.status.operation_state);
+        let synced = operation::pinned_revisions(&self.app.status.operation_state);
         let is_synced = || self.ctx.revisions.are_last(&sources, &synced);
         let fresh = reason.freshness(is_synced, self.age(), &self.ctx.intervals(self.key), now);
         let of = (self.key, access::project_of(self.app.raw()));
@@ -392,7 +397,7 @@ impl Reconciliation<'_> {
         let raw = raw_sources(self.app.raw());
         let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
         // First: the objects that are followed are those that were read last.
-        let held = match held_back::revisions(self.app.raw(), &shas) {
+        let held = match held_back::held_revisions(self.app.raw(), &shas) {
             Some(good) => Some(self.observe_held_back(good, &raw, &sources, &destination).await),
             None => None,
         };
@@ -408,7 +413,7 @@ impl Reconciliation<'_> {
         good: Vec<String>,
         raw: &[Value],
         sources: &[ApplicationSource],
-        destination: &Destination,
+        destination: &ResolvedDestination,
     ) -> HeldBack {
         let project = access::project_of(self.app.raw()).to_owned();
         let at_good = sources.iter().zip(&good).map(|(source, revision)| ApplicationSource {
@@ -446,22 +451,22 @@ impl Reconciliation<'_> {
     /// Where the operation may deploy, and what: nothing is read yet.
     pub(super) async fn permitted_operation(
         &self,
-    ) -> Result<(Destination, Deployed), ObserveError> {
+    ) -> Result<(ResolvedDestination, Deployed), ObserveError> {
         operation::check(&self.app.status.operation_state).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
         self.guarded(&destination)?;
-        let raw = operation::sources(&self.app);
+        let raw = operation::operation_sources(&self.app);
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message));
         }
-        let destination = Destination { acting: self.acting(&destination)?, ..destination };
+        let destination = ResolvedDestination { acting: self.acting(&destination)?, ..destination };
         Ok((destination, self.deployed()?))
     }
 
     /// The inputs of a round of the operation, with these commits of its sources.
     pub(super) async fn observe_for_operation(
         &mut self,
-        destination: Destination,
+        destination: ResolvedDestination,
         deployed: Deployed,
         commits: &[Revision],
     ) -> Result<ObservedApplication, ObserveError> {
@@ -548,7 +553,7 @@ pub(super) enum Deleting {
     /// There is no cluster to delete from, for this reason.
     Nowhere(String),
     /// What was observed, which objects may be deleted, and the kinds that could not be listed.
-    In(Box<ObservedApplication>, DeletionScope, Unlisted),
+    In(Box<ObservedApplication>, DeletionScope, UnlistedKinds),
 }
 
 /// The API resources of some kinds. The scope of each must be known before any decision.
@@ -596,5 +601,5 @@ pub(super) fn place(
             Some(Served::Missing { .. } | Served::Failed(_)) | None => targets::KindScope::Unknown,
         }
     };
-    targets::place(manifests, namespace, tracking, &scope, filter)
+    targets::place_targets(manifests, namespace, tracking, &scope, filter)
 }

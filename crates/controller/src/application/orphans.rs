@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::destination::Destination;
+use super::destination::ResolvedDestination;
 use super::reconciliation::Reconciliation;
 use crate::orphans::is_orphan;
 use wavegate_api::ResourceKey;
 use wavegate_api::conditions::application::ORPHANED_RESOURCE_WARNING;
-use wavegate_application::Condition;
+use wavegate_application::NewCondition;
 use wavegate_application::argocd_cache::{Orphans, orphan_warning};
 
 /// How long a comparison waits for the first listing of all kinds. When it takes longer, the last
@@ -27,9 +27,9 @@ impl Reconciliation<'_> {
     /// it. `live` are the objects that the Application manages.
     pub(super) async fn orphans(
         &self,
-        destination: &Destination,
+        destination: &ResolvedDestination,
         live: &BTreeMap<ResourceKey, Arc<Value>>,
-    ) -> Option<Condition> {
+    ) -> Option<NewCondition> {
         let cluster = &destination.destination.cluster;
         let instance = self.tracking.instance.as_str();
         let project = &destination.project.spec;
@@ -60,9 +60,9 @@ impl Reconciliation<'_> {
     }
 
     /// The warning in the status.
-    fn last_warning(&self) -> Option<Condition> {
+    fn last_warning(&self) -> Option<NewCondition> {
         let conditions = self.app.status.conditions.iter();
         let mut found = conditions.filter(|one| one.type_ == ORPHANED_RESOURCE_WARNING);
-        found.next().map(|last| Condition::new(ORPHANED_RESOURCE_WARNING, last.message.as_str()))
+        found.next().map(|last| NewCondition::new(ORPHANED_RESOURCE_WARNING, last.message.as_str()))
     }
 }

@@ -12,12 +12,12 @@ use super::observe::ObservedApplication;
 use super::reconciliation::Reconciliation;
 use wavegate_api::tracking::Tracking;
 use wavegate_application::observation::Observation;
-use wavegate_application::owner::Owner;
+use wavegate_application::owner::DeletionOwner;
 use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
 use wavegate_cluster::act::sync::apply::Applier;
 use wavegate_cluster::act::sync::meter::Meter;
-use wavegate_cluster::act::sync::predict::predict;
+use wavegate_cluster::act::sync::predict::predict_all;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 
 impl Reconciliation<'_> {
@@ -55,7 +55,7 @@ pub(super) async fn predictions_of(
                 client: cluster.client(),
                 manager: &settings.field_manager,
                 former_manager: "",
-                owner: Owner {
+                owner: DeletionOwner {
                     tracking,
                     control_plane_namespace: &settings.control_plane_namespace,
                     uid: "",
@@ -64,7 +64,7 @@ pub(super) async fn predictions_of(
                 established_within: settings.definition_timeout,
                 meter: Meter::default(),
             };
-            let work = predict(&applier, missing, settings.parallel_applies, predictions);
+            let work = predict_all(&applier, missing, settings.parallel_applies, predictions);
             ctx.lend_slot(work).await
         }
     };

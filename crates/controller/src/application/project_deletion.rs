@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::context::{COMPONENT, Context};
 use super::triggers::of_project;
 use wavegate_api::{AppProject, ObjectKey, Raw};
-use wavegate_application::project_deletion::{self, Step, Users};
+use wavegate_application::project_deletion::{self, ProjectStep, Users};
 use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::events::{EventRecord, Events, Once};
-use wavegate_cluster::watch::cluster_cache::raw;
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::cluster_cache::raw_object;
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::kind_resource;
 
 /// Applications per page of a listing.
 const PAGE: u32 = 500;
@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Removes finalizers of deleted projects until the controller stops.
 pub async fn run(ctx: Arc<Context>) {
     let enabled = ctx.settings.events && !ctx.settings.dry_run;
-    let events = ctx.core.recorder.events(COMPONENT, resource(AppProject::KIND), enabled);
+    let events = ctx.core.recorder.events(COMPONENT, kind_resource(AppProject::KIND), enabled);
     let mut releasing = Releasing { ctx, events, reported: BTreeSet::new() };
     loop {
         let ctx = releasing.ctx.clone();
@@ -68,7 +68,7 @@ impl Releasing {
         self.reported.retain(|(uid, _)| uids.contains(uid));
         for project in terminating {
             if let Err(error) = self.one(&project).await {
-                let text = project_deletion::failure(&error);
+                let text = project_deletion::step_failure(&error);
                 self.report(&project, Report::Failed, text).await;
                 well = false;
             }
@@ -83,9 +83,9 @@ impl Releasing {
             // The cache may be older than the last Application.
             users = self.users(project).await?;
         }
-        match project_deletion::step(users, self.ctx.settings.dry_run) {
-            Step::Report(text) => self.report(project, Report::Waits, text).await,
-            Step::Release => {
+        match project_deletion::project_step(users, self.ctx.settings.dry_run) {
+            ProjectStep::Report(text) => self.report(project, Report::Waits, text).await,
+            ProjectStep::Release => {
                 wavegate_cluster::act::control_plane::project::remove_finalizer(
                     &self.ctx.core.client,
                     project,
@@ -117,10 +117,10 @@ impl Releasing {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = api.list(&params).await;
-            let page =
-                page.map_err(|error| format!("cannot list applications: {}", reason(&error)))?;
+            let page = page
+                .map_err(|error| format!("cannot list applications: {}", error_reason(&error)))?;
             for object in page.items {
-                let object = raw(object, &resource);
+                let object = raw_object(object, &resource);
                 let key = ObjectKey::of(&object);
                 if wanted.contain(&object, settings.namespaces.matches(&key.namespace)) {
                     users.push(key);

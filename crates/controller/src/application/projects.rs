@@ -6,14 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation};
+use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation_of};
 use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw};
 use wavegate_application::global_projects::GlobalProjects;
 use wavegate_application::project_deletion::is_terminating;
 use wavegate_application::pruned_fields::PrunedField;
-use wavegate_application::{Condition, project};
-use wavegate_cluster::watch::control_plane::{Cache, Change};
-use wavegate_cluster::watch::object::Object;
+use wavegate_application::{NewCondition, project};
+use wavegate_cluster::watch::control_plane::{Cache, ObjectChange};
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::windows::{self, Window};
 use wavegate_net::redact;
 
@@ -35,8 +35,8 @@ pub struct Project {
 
 impl Project {
     /// Warnings about invalid fields of the project, for its Applications.
-    pub fn warnings(&self, name: &str) -> impl Iterator<Item = Condition> {
-        self.problems.iter().map(move |problem| Condition::invalid_project(name, problem))
+    pub fn warnings(&self, name: &str) -> impl Iterator<Item = NewCondition> {
+        self.problems.iter().map(move |problem| NewCondition::invalid_project(name, problem))
     }
 }
 
@@ -45,7 +45,7 @@ type Read = Result<Arc<Project>, String>;
 
 /// The projects of the control plane.
 #[derive(Debug)]
-pub struct Projects {
+pub struct CachedProjects {
     objects: Arc<Cache>,
     namespace: String,
     /// Which projects inherit from which.
@@ -65,13 +65,13 @@ struct ReadProject {
     read: Read,
 }
 
-impl Projects {
+impl CachedProjects {
     /// The projects of a namespace.
     pub fn new(objects: Arc<Cache>, namespace: String, global: Arc<GlobalProjects>) -> Self {
         Self { objects, namespace, global, read: Mutex::default() }
     }
 
-    fn find(&self, name: &str) -> Option<Object> {
+    fn find(&self, name: &str) -> Option<StoredObject> {
         self.objects.get(&ObjectKey::new(&self.namespace, name))
     }
 
@@ -94,7 +94,7 @@ impl Projects {
         }
         let value = object.parse();
         let names = self.global.of(&value).into_iter();
-        let global: Vec<(String, Option<Object>)> =
+        let global: Vec<(String, Option<StoredObject>)> =
             names.map(|name| (name.to_owned(), self.find(name))).collect();
         let values = global.iter().filter_map(|(name, object)| {
             let value = object.as_ref()?.parse();
@@ -102,7 +102,7 @@ impl Projects {
             Some((name.as_str(), value))
         });
         let read = read(&value, &self.global, &values.collect());
-        let version = |(name, object): &(String, Option<Object>)| {
+        let version = |(name, object): &(String, Option<StoredObject>)| {
             (name.clone(), object.as_ref().map(version_of))
         };
         let known = ReadProject {
@@ -116,7 +116,7 @@ impl Projects {
 
     /// The projects whose Applications a change of a project is relevant for: itself, and those
     /// that inherit from it.
-    pub fn affected(&self, change: &Change) -> Vec<String> {
+    pub fn affected(&self, change: &ObjectChange) -> Vec<String> {
         let name = &change.key.name;
         let (old, new) = (change.old.as_ref(), change.new.as_ref());
         let mut affected = Vec::new();
@@ -140,21 +140,22 @@ impl Projects {
     }
 }
 
-fn version_of(object: &Object) -> Version {
+fn version_of(object: &StoredObject) -> Version {
     (object.uid().to_owned(), object.resource_version().to_owned())
 }
 
 /// Reads a project, with its global projects.
 fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>) -> Read {
     redact::know_urls_of(object.spec());
-    let project = wavegate_api::read::<AppProject>(object).map_err(|error| error.to_string())?;
-    let mut problems = project::problems(&project.spec);
-    problems.extend(windows::problems(object));
-    problems.extend(windows::warnings(object));
+    let project =
+        wavegate_api::read_typed::<AppProject>(object).map_err(|error| error.to_string())?;
+    let mut problems = project::project_problems(&project.spec);
+    problems.extend(windows::window_problems(object));
+    problems.extend(windows::window_warnings(object));
     let inherited = global.applied(object, project.spec, |name| values.get(name))?;
     problems.extend(inherited.problems);
     problems.truncate(MAX_PROBLEMS);
-    let mut windows = windows::windows(object);
+    let mut windows = windows::project_windows(object);
     windows.extend(inherited.windows);
     let lost = PrunedField::of(object).map(|lost| lost.message(object.name()));
     let lost = lost.or(inherited.lost);
@@ -162,12 +163,16 @@ fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>)
 }
 
 /// Whether a change of a project is relevant for its Applications.
-fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) -> bool {
-    let guards = |object: &Object| {
+fn differs(
+    global: &GlobalProjects,
+    old: Option<&StoredObject>,
+    new: Option<&StoredObject>,
+) -> bool {
+    let guards = |object: &StoredObject| {
         let object = object.parse();
         let lost = PrunedField::of(&object);
         let inherits = global.of(&object).join(" ");
-        let semantics = annotation(&object, WINDOW_SEMANTICS).map(str::to_owned);
+        let semantics = annotation_of(&object, WINDOW_SEMANTICS).map(str::to_owned);
         (object.spec().clone(), semantics, lost, inherits)
     };
     old.map(guards) != new.map(guards)

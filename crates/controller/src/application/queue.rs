@@ -1,17 +1,17 @@
 //! The requests in the queue of Applications.
 
 use crate::runtime;
-use wavegate_application::request::{Level, Request};
+use wavegate_application::request::{ComparisonRequest, Level};
 
 pub use crate::runtime::ReconcileResult;
 
 /// The Applications to reconcile.
-pub type Queue = runtime::Queue<Request>;
+pub type Queue = runtime::Queue<ComparisonRequest>;
 
 /// Why an Application is reconciled.
-pub type Trigger = runtime::Trigger<Request>;
+pub type Trigger = runtime::Trigger<ComparisonRequest>;
 
-impl runtime::Request for Request {
+impl runtime::QueueRequest for ComparisonRequest {
     fn and(self, other: Self) -> Self {
         Self::and(self, other)
     }

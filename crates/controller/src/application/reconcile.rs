@@ -8,14 +8,14 @@ use futures::FutureExt;
 use jiff::Timestamp;
 
 use super::context::{Context, off_worker};
-use super::destination::Destination;
+use super::destination::ResolvedDestination;
 use super::left_hooks;
 use super::observe::{Deleting, ObservedApplication, Reconnects};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::{Deployed, revisions};
 use crate::argocd_cache::PublishedComparison;
-use crate::error::Error;
+use crate::error::ReconcileError;
 use crate::runtime::panic_text;
 use wavegate_api::ObjectKey;
 use wavegate_api::app_status::ApplicationSummary;
@@ -23,7 +23,7 @@ use wavegate_application::errors::ObserveError;
 use wavegate_application::finalize::{
     self, DeletionDecision, DeletionInput, DeletionSnapshot, DeletionState, Plan,
 };
-use wavegate_application::memory::digest;
+use wavegate_application::memory::digest_of;
 use wavegate_application::observation::Observation;
 use wavegate_application::operate::{self, Next, OperationDecision, OperationSnapshot};
 use wavegate_application::operation;
@@ -32,8 +32,8 @@ use wavegate_application::reconcile::{
     Shown,
 };
 use wavegate_application::refresh::{self, Due, Reason, RefreshTrigger};
-use wavegate_application::request::{Level, Request};
-use wavegate_application::steps::{self, Step};
+use wavegate_application::request::{ComparisonRequest, Level};
+use wavegate_application::steps::{self, ApplicationStep};
 use wavegate_application::{access, dry_run};
 use wavegate_cluster::act::application_events::left_by_deletion;
 use wavegate_cluster::act::sync::execute::Executor;
@@ -60,7 +60,7 @@ pub async fn reconcile(
     ctx: &Context,
     key: &ObjectKey,
     trigger: Trigger,
-) -> Result<ReconcileResult, Error> {
+) -> Result<ReconcileResult, ReconcileError> {
     let cached = ctx.cached_state(key);
     let mut cached = cached.lock().await;
     let Some(stored) = ctx.application(key) else {
@@ -68,10 +68,10 @@ pub async fn reconcile(
         return Ok(ReconcileResult::Gone);
     };
     if steps::is_left_alone(&stored, |destination| ctx.clusters.is_skipped(destination)) {
-        return Ok(ReconcileResult::Success(ctx.wake(refresh::idle())));
+        return Ok(ReconcileResult::Success(ctx.wake(refresh::wait_idle())));
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
-    steps::normalize(&mut this.app);
+    steps::normalize_spec(&mut this.app);
     let wait = match ctx.settings.dry_run {
         true => this.dry_run().await,
         false => this.run().await?,
@@ -86,44 +86,44 @@ impl Reconciliation<'_> {
     ///
     /// These are on the heap: the future of a reconcile would contain each of them, and
     /// overflow the stack of a worker when it is moved.
-    async fn run(&mut self) -> Result<Wait, Error> {
+    async fn run(&mut self) -> Result<Wait, ReconcileError> {
         let (mut made, mut operation, mut wait) = (Vec::new(), Next::Idle, None::<Wait>);
         loop {
             let is_over = matches!(operation, Next::Over);
-            let step = steps::next(&self.app, &made, is_over);
+            let step = steps::next_step(&self.app, &made, is_over);
             let next = match step {
-                Step::Operate => {
+                ApplicationStep::Operate => {
                     operation = self.operate().await?;
                     None
                 }
-                Step::Compare => Some(self.compare_after(&operation).await),
-                Step::Finalize => {
+                ApplicationStep::Compare => Some(self.compare_after(&operation).await),
+                ApplicationStep::Finalize => {
                     if is_over {
                         self.save().await?;
                     }
                     Some(Box::pin(self.finalize()).await?)
                 }
-                Step::Finish => break,
+                ApplicationStep::Finish => break,
             };
             wait = wait.into_iter().chain(next).reduce(Wait::or_earlier);
             made.push(step);
         }
-        self.finish(wait.unwrap_or_else(refresh::idle)).await
+        self.finish(wait.unwrap_or_else(refresh::wait_idle)).await
     }
 
     /// Compares the Application as a normal reconcile does, and logs the intended writes
     /// (AS-161). Returns what follows.
     async fn dry_run(&mut self) -> Wait {
         let wait = match steps::of_dry_run(&self.app) {
-            Step::Compare => self.compare_after(&Next::Idle).await,
-            _ => self.cached.memory.wait.unwrap_or_else(refresh::idle),
+            ApplicationStep::Compare => self.compare_after(&Next::Idle).await,
+            _ => self.cached.memory.wait.unwrap_or_else(refresh::wait_idle),
         };
         let (stored, written) = (self.app.stored(), self.app.written());
-        let lines = dry_run::lines(stored, written.as_ref().unwrap_or(stored));
-        for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
+        let lines = dry_run::intended_writes(stored, written.as_ref().unwrap_or(stored));
+        for line in lines.iter().filter(|line| !self.cached.would.contains(&digest_of(line))) {
             tracing::info!(application = %self.key, "dry run: would {line}");
         }
-        self.cached.would = lines.iter().map(digest::<String>).collect();
+        self.cached.would = lines.iter().map(digest_of::<String>).collect();
         wait
     }
 
@@ -142,10 +142,10 @@ impl Reconciliation<'_> {
     }
 
     /// The write at the end of a reconcile.
-    async fn finish(&mut self, wait: Wait) -> Result<Wait, Error> {
+    async fn finish(&mut self, wait: Wait) -> Result<Wait, ReconcileError> {
         self.save().await?;
         if steps::is_operation_next(&self.app) {
-            self.ctx.queue.enqueue(self.key, Request::default());
+            self.ctx.queue.enqueue(self.key, ComparisonRequest::default());
         }
         Ok(wait)
     }
@@ -210,7 +210,7 @@ impl Reconciliation<'_> {
         let is_asked_for = reason.request.level >= Level::Newest;
         let written = match (observed, shown) {
             (Ok(observed), Some(Shown { resources, config, summary })) => {
-                let Destination { spec, destination, project, .. } = &observed.destination;
+                let ResolvedDestination { spec, destination, project, .. } = &observed.destination;
                 let compared = PublishedComparison {
                     instance: &self.tracking.instance,
                     resources,
@@ -278,7 +278,7 @@ impl Reconciliation<'_> {
 
     /// Runs the operation. When the engine panics, the operation ends with that error and
     /// the controller continues (SE-375).
-    async fn operate(&mut self) -> Result<Next, Error> {
+    async fn operate(&mut self) -> Result<Next, ReconcileError> {
         let panic = match AssertUnwindSafe(Box::pin(self.rounds())).catch_unwind().await {
             Ok(next) => return next,
             Err(panic) => panic_text(panic.as_ref()),
@@ -286,7 +286,7 @@ impl Reconciliation<'_> {
         tracing::error!(application = %self.key, error = %panic, "operation failed internally");
         self.reset();
         let now = self.now();
-        operate::fail_internally(&mut self.app, &panic, now).ok_or(Error::Panic(panic))
+        operate::fail_internally(&mut self.app, &panic, now).ok_or(ReconcileError::Panic(panic))
     }
 
     /// Keeps a decision about the operation. Returns what follows.
@@ -298,9 +298,9 @@ impl Reconciliation<'_> {
 
     /// Rounds of observe, decide and apply. The Application is written before each action
     /// that must be recorded first; the caller writes the remaining changes.
-    async fn rounds(&mut self) -> Result<Next, Error> {
+    async fn rounds(&mut self) -> Result<Next, ReconcileError> {
         let settings = self.ctx.settings.operation();
-        let begun = operate::begin(&self.app, &self.cached.memory, &settings, self.now());
+        let begun = operate::begin_round(&self.app, &self.cached.memory, &settings, self.now());
         let begun = self.keep(begun);
         if !matches!(begun, Next::Observe) {
             return Ok(begun);
@@ -334,7 +334,7 @@ impl Reconciliation<'_> {
                     now: self.now(),
                 };
                 let is_short = snapshot.observed.is_ok_and(Observation::is_short);
-                off_worker(is_short, || operate::operate(&snapshot))
+                off_worker(is_short, || operate::operate_round(&snapshot))
             };
             let next = self.keep(decision);
             let observed = match observed {
@@ -352,7 +352,7 @@ impl Reconciliation<'_> {
             if act.persist {
                 self.save().await?;
             }
-            let uid = operation::uid(self.app.raw());
+            let uid = operation::uid_of(self.app.raw());
             let client = observed.destination.client();
             let executor = self.executor(&observed, &client, &act.former_manager, &uid);
             outcomes = executor.run(&act, &observed.state.placed.targets).await;
@@ -367,7 +367,8 @@ impl Reconciliation<'_> {
     /// long, the start of the operation is written, so that the user sees it.
     async fn observe_round(
         &mut self,
-    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), Error> {
+    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), ReconcileError>
+    {
         let mut reconnects = Reconnects::default();
         loop {
             let (commits, observed) = self.observe_round_once().await?;
@@ -379,7 +380,8 @@ impl Reconciliation<'_> {
 
     async fn observe_round_once(
         &mut self,
-    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), Error> {
+    ) -> Result<(Option<Vec<String>>, Result<ObservedApplication, ObserveError>), ReconcileError>
+    {
         let (destination, deployed) = match self.permitted_operation().await {
             Ok(permitted) => permitted,
             Err(error) => return Ok((None, Err(error))),
@@ -417,7 +419,7 @@ impl Reconciliation<'_> {
         former_manager: &'e str,
         uid: &'e str,
     ) -> Executor<'e> {
-        let Destination { spec, destination, .. } = &observed.destination;
+        let ResolvedDestination { spec, destination, .. } = &observed.destination;
         let project = access::project_name(spec);
         let meter = self.ctx.core.metrics.meter(self.key, project, &destination.server);
         let owner = self.ctx.owner(&self.tracking, uid);
@@ -436,9 +438,9 @@ impl Reconciliation<'_> {
 
     /// One step of the deletion; returns what follows. Errors and the remaining
     /// finalizers are in the Application.
-    async fn finalize(&mut self) -> Result<Wait, Error> {
+    async fn finalize(&mut self) -> Result<Wait, ReconcileError> {
         if !finalize::is_held(&self.app) {
-            return Ok(finalize::released());
+            return Ok(finalize::wait_released());
         }
         let observed = self.observe_for_deletion().await;
         let decision = match &observed {
@@ -476,11 +478,11 @@ impl Reconciliation<'_> {
             }
         }
         let now = self.now();
-        Ok(finalize::record(&mut self.app, state, now))
+        Ok(finalize::record_deletion(&mut self.app, state, now))
     }
 
     fn next_of_deletion(&self, observed: Result<DeletionInput<'_>, &str>) -> DeletionDecision {
-        finalize::finalize(&DeletionSnapshot {
+        finalize::finalize_deletion(&DeletionSnapshot {
             app: &self.app,
             memory: &self.cached.memory,
             observed,
@@ -491,7 +493,7 @@ impl Reconciliation<'_> {
 
     /// Deletes objects and creates hooks.
     async fn delete(&mut self, observed: &ObservedApplication, plan: &Plan) -> Result<(), String> {
-        let uid = operation::uid(self.app.raw());
+        let uid = operation::uid_of(self.app.raw());
         let client = observed.destination.client();
         let executor = self.executor(observed, &client, "", &uid);
         executor.remove(&plan.removals).await?;

@@ -5,18 +5,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::cached_state::{CachedState, Parsed};
+use super::cached_state::{CachedState, ParsedState};
 use super::context::Context;
 use super::queue::Trigger;
-use crate::error::Error;
+use crate::error::ReconcileError;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::app::App;
-use wavegate_application::memory::digest;
+use wavegate_application::memory::digest_of;
 use wavegate_application::operate;
 use wavegate_application::operation::StoredProgress;
 use wavegate_application::reconcile::Checked;
-use wavegate_application::request::Request;
+use wavegate_application::request::ComparisonRequest;
 use wavegate_application::size;
 use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::control_plane::application_status::Error::{Stale, TooLarge};
@@ -36,7 +36,7 @@ pub struct Reconciliation<'a> {
     /// Its resource tracking.
     pub tracking: Tracking,
     /// Manifests and live objects that this reconcile has already read.
-    pub parsed: Parsed,
+    pub parsed: ParsedState,
     /// The comparison whose time the next write may contain.
     pub checked: Option<Checked>,
 }
@@ -52,7 +52,7 @@ impl<'a> Reconciliation<'a> {
     ) -> Self {
         let app = cached.restored(stored);
         app.raw().uid().clone_into(&mut cached.uid);
-        let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
+        let (tracking, parsed) = (ctx.tracking(key), ParsedState::default());
         Self { ctx, key, trigger, cached, app, tracking, parsed, checked: None }
     }
 
@@ -78,12 +78,12 @@ impl<'a> Reconciliation<'a> {
     /// the server has dropped them from the last patch.
     fn changes(&self) -> Option<Changes> {
         let mut written = self.app.written()?;
-        let is_long = size::fit(&mut written);
+        let is_long = size::fit_size(&mut written);
         // What is stored is not all that the process keeps of it.
         let is_cut = self.cached.progress.as_ref().is_some_and(StoredProgress::adds_results);
         let cut = (is_long || is_cut).then(|| {
             let mut stored = self.app.stored().clone();
-            size::fit(&mut stored);
+            size::fit_size(&mut stored);
             stored
         });
         let stored = cut.as_ref().unwrap_or(self.app.stored());
@@ -102,9 +102,11 @@ impl<'a> Reconciliation<'a> {
     ///
     /// [`Error::Status`]; when another client has changed the Application, its stored
     /// version is loaded as well.
-    pub async fn save(&mut self) -> Result<(), Error> {
+    pub async fn save(&mut self) -> Result<(), ReconcileError> {
         let saved = self.save_once().await;
-        let Err(Error::ApplicationStatus(TooLarge { reason, .. })) = &saved else { return saved };
+        let Err(ReconcileError::ApplicationStatus(TooLarge { reason, .. })) = &saved else {
+            return saved;
+        };
         self.reset();
         let now = self.now();
         if operate::fail_unstored(&mut self.app, reason, now).is_some() {
@@ -113,7 +115,7 @@ impl<'a> Reconciliation<'a> {
         saved
     }
 
-    async fn save_once(&mut self) -> Result<(), Error> {
+    async fn save_once(&mut self) -> Result<(), ReconcileError> {
         let mut changes = self.changes();
         if let Some(checked) = self.checked.take()
             && checked.stamp(&mut self.app, changes.is_some())
@@ -147,7 +149,7 @@ impl<'a> Reconciliation<'a> {
         self.cached.progress = StoredProgress::of(&self.app.status.operation_state, listed);
         if merged {
             // The watch reports the other client's change as known.
-            self.ctx.queue.enqueue(self.key, Request::default());
+            self.ctx.queue.enqueue(self.key, ComparisonRequest::default());
             self.ctx.terminating.notify_one();
         }
         self.cached.last_patch = Some((sent, written.resource_version().to_owned()));
@@ -181,5 +183,5 @@ fn untimed(patch: &Value) -> u64 {
             patch.as_object_mut().map(|patch| patch.remove("status"));
         }
     }
-    digest(&patch)
+    digest_of(&patch)
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::queue::Queue;
 use wavegate_api::ApplicationSource;
 use wavegate_api::ObjectKey;
-use wavegate_application::request::{Level, Request};
+use wavegate_application::request::{ComparisonRequest, Level};
 use wavegate_source::{
     ChartSource, Freshness, RepoCredentials, Repositories, Revision, RevisionTarget, SourceError,
     is_artifact,
@@ -80,7 +80,7 @@ impl Revisions {
             if moved { entry.by.clone() } else { BTreeSet::new() }
         };
         for other in others.iter().filter(|other| *other != key) {
-            self.queue.enqueue(other, Request::new(Level::Revision));
+            self.queue.enqueue(other, ComparisonRequest::new(Level::Revision));
         }
         Ok(resolved)
     }

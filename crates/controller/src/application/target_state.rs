@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::cached_state::Rendered;
 use super::context::Context;
-use super::destination::{Destination, of_cluster};
+use super::destination::{ResolvedDestination, of_cluster};
 use super::reconciliation::Reconciliation;
 use crate::credentials::RepositorySecrets;
 use crate::runtime::Slots;
@@ -21,10 +21,10 @@ use wavegate_api::{ApplicationSource, ObjectKey, Raw, read_leniently};
 use wavegate_application::access::{self, Refusal, project_of};
 use wavegate_application::errors::ObserveError;
 use wavegate_application::signatures::Demands;
-use wavegate_application::{Condition, operation};
+use wavegate_application::{NewCondition, operation};
 use wavegate_source::{
-    self as source, ChartSource, ClusterFacts, Lend, RenderFor, RepositoryAccess, Revision, Signed,
-    SourceType,
+    self as source, ChartCapabilities, ChartSource, Lend, RenderFor, RepositoryAccess, Revision,
+    Signed, SourceType,
 };
 
 /// Maximum number of reported warnings about manifests; each is a condition.
@@ -52,7 +52,7 @@ impl Reconciliation<'_> {
         &mut self,
         raw_sources: &[Value],
         revisions: &[Revision],
-        destination: &Destination,
+        destination: &ResolvedDestination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
         // On the heap: it would make the future of each reconcile larger.
@@ -135,7 +135,7 @@ impl Reconciliation<'_> {
             namespace,
             instance: self.tracking.instance.clone(),
             project,
-            cluster: found.as_ref().ok().map(|found| ClusterFacts {
+            cluster: found.as_ref().ok().map(|found| ChartCapabilities {
                 kube_version: found.version.clone(),
                 api_versions: found.api_versions.clone(),
             }),
@@ -164,7 +164,7 @@ impl Reconciliation<'_> {
                     let message = format!("{at}: {problem}; correct the manifest");
                     return Err(ObserveError::Source { message, transient: false });
                 }
-                weight += wavegate_api::yaml::weight(&manifest.object);
+                weight += wavegate_api::yaml::value_weight(&manifest.object);
                 all.push(ctx.shared.bytes(manifest.object.to_string().into_bytes()));
             }
             // The sources of an Application share one limit.
@@ -200,12 +200,12 @@ impl Reconciliation<'_> {
         &self,
         raw_sources: &[Value],
         revisions: &[Revision],
-        destination: &Destination,
+        destination: &ResolvedDestination,
     ) -> Result<(), ObserveError> {
         let project_name = access::project_name(&destination.spec);
         let refused = |why: String| {
             let message = format!("AppProject {project_name}: {why}");
-            ObserveError::Refused(Refusal::of(vec![Condition::comparison(message)]))
+            ObserveError::Refused(Refusal::of(vec![NewCondition::comparison(message)]))
         };
         let demands = Demands::of(&destination.project.spec).map_err(refused)?;
         if !demands.any() {
@@ -218,7 +218,7 @@ impl Reconciliation<'_> {
         // A request may name another revision than its sources, whose commit is pinned then.
         let state = &self.app.status.operation_state;
         let is_running = state.phase.is_running();
-        let requested = if is_running { operation::requested(state) } else { Vec::new() };
+        let requested = if is_running { operation::requested_revisions(state) } else { Vec::new() };
         let mut problems = Vec::new();
         for (index, (raw, revision)) in raw_sources.iter().zip(revisions).enumerate() {
             let text = |field: &str| raw[field].as_str().unwrap_or_default();
@@ -241,32 +241,33 @@ impl Reconciliation<'_> {
             let credentials = self.ctx.credentials.of(url, project_of(self.app.raw()));
             let keys = self.ctx.credentials.signing_keys();
             let sources = &self.ctx.sources;
-            let check = signed::problems(sources, &demand, &commit, &keys, credentials.as_ref());
+            let check =
+                signed::signature_problems(sources, &demand, &commit, &keys, credentials.as_ref());
             problems.extend(self.ctx.lend_slot(check).await.map_err(of_source)?);
         }
         if problems.is_empty() {
             return Ok(());
         }
-        let conditions = problems.into_iter().map(Condition::comparison).collect();
+        let conditions = problems.into_iter().map(NewCondition::comparison).collect();
         Err(ObserveError::Refused(Refusal::of(conditions)))
     }
 
     /// Which sources the operation reads, and which of their commits are known: those pinned
     /// before, or those of the request (SE-374).
     pub(super) fn deployed(&self) -> Result<Deployed, ObserveError> {
-        let raw = operation::sources(&self.app);
+        let raw = operation::operation_sources(&self.app);
         let state = &self.app.status.operation_state;
-        let given = operation::requested(state);
+        let given = operation::requested_revisions(state);
         if let Some(rendered) = self.literal()? {
             return Ok(Deployed::Manifests(rendered, given));
         }
         let mut sources = Vec::new();
         for (index, raw) in raw.iter().enumerate() {
-            let source = wavegate_api::read::<ApplicationSource>(raw);
+            let source = wavegate_api::read_typed::<ApplicationSource>(raw);
             let source = source.map_err(|error| format!("source {index}: {error}"));
             sources.push(source.map_err(ObserveError::Operation)?);
         }
-        let pinned = operation::pinned(state);
+        let pinned = operation::pinned_revisions(state);
         let known = if pinned.is_empty() { given } else { pinned };
         if !known.is_empty() && known.len() != sources.len() {
             let (revisions, sources) = (known.len(), sources.len());
@@ -285,7 +286,7 @@ impl Reconciliation<'_> {
         let Some(sync) = sync.filter(|sync| !sync.manifests.is_empty()) else { return Ok(None) };
         let mut manifests: Vec<Arc<[u8]>> = Vec::new();
         for (index, text) in sync.manifests.iter().enumerate() {
-            let documents = wavegate_api::yaml::documents(text);
+            let documents = wavegate_api::yaml::parse_documents(text);
             let wrong = |error: &dyn std::fmt::Display| {
                 ObserveError::Operation(format!("operation.sync.manifests[{index}]: {error}"))
             };
@@ -318,14 +319,14 @@ impl Lend for LentSlot {
 /// charts and for its submodules.
 #[derive(Debug)]
 struct PermittedRepositories {
-    destination: Destination,
+    destination: ResolvedDestination,
     credentials: Arc<RepositorySecrets>,
     /// Those that were asked for and permitted.
     used: Mutex<BTreeSet<String>>,
 }
 
 /// Whether the project permits repositories.
-fn permits(destination: &Destination, repositories: &[String]) -> bool {
+fn permits(destination: &ResolvedDestination, repositories: &[String]) -> bool {
     let access = destination.access();
     repositories.iter().all(|url| access.denied_dependency(url).is_none())
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::settings::ApplicationSettings;
 use kube_sim::Server;
-use wavegate_cluster::watch::control_plane::Scope;
+use wavegate_cluster::watch::control_plane::WatchedScope;
 use wavegate_net::clock::Clock;
 use wavegate_source::SourceSettings;
 
@@ -15,7 +15,7 @@ async fn a_reconcile_that_panics_is_reported_on_its_application() {
     let server = Server::new();
     let client = server.client_as("controller");
     let definitions = kube::Api::all(client.clone());
-    for definition in wavegate_api::crds::all() {
+    for definition in wavegate_api::crds::all_definitions() {
         definitions.create(&PostParams::default(), &definition).await.unwrap();
     }
     let application = json!({
@@ -27,13 +27,13 @@ async fn a_reconcile_that_panics_is_reported_on_its_application() {
             "destination": {"server": "https://kubernetes.default.svc"},
         },
     });
-    let api = application_status::applications(&client, "default");
+    let api = application_status::applications_of(&client, "default");
     let object = serde_json::from_value(application).unwrap();
     let created = api.create(&PostParams::default(), &object).await.unwrap();
 
     let folder = tempfile::tempdir().unwrap();
     let sources = Repositories::open(folder.path(), SourceSettings::default()).unwrap();
-    let scope = Scope {
+    let scope = WatchedScope {
         namespace: "argocd".to_owned(),
         sets_everywhere: false,
         applications_everywhere: true,

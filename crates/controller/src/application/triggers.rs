@@ -10,14 +10,14 @@ use super::context::Context;
 use crate::credentials::unknown_keys;
 use wavegate_api::{ObjectKey, Operation, Raw};
 use wavegate_application::access;
-use wavegate_application::request::{self, Level, Request};
-use wavegate_cluster::watch::control_plane::{Change, Kind, Origin};
-use wavegate_cluster::watch::object::Object;
+use wavegate_application::request::{self, ComparisonRequest, Level};
+use wavegate_cluster::watch::control_plane::{Kind, ObjectChange, Origin};
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_cluster::watch::secrets;
 use wavegate_net::redact;
 
 /// Triggers Applications until the changes end.
-pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
+pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<ObjectChange>) {
     while let Some(change) = changes.recv().await {
         match change.kind {
             Kind::Application => application(ctx, &change),
@@ -34,7 +34,7 @@ pub fn is_handled(ctx: &Context, key: &ObjectKey) -> bool {
         || ctx.settings.namespaces.matches(&key.namespace)
 }
 
-fn application(ctx: &Context, change: &Change) {
+fn application(ctx: &Context, change: &ObjectChange) {
     if !is_handled(ctx, &change.key) {
         return;
     }
@@ -43,28 +43,28 @@ fn application(ctx: &Context, change: &Change) {
         return;
     }
     let Some(new) = &change.new else {
-        ctx.queue.enqueue(&change.key, Request::default());
+        ctx.queue.enqueue(&change.key, ComparisonRequest::default());
         ctx.terminating.notify_one();
         return;
     };
     let new = new.parse();
     redact::know_urls_of(new.spec());
-    let old = change.old.as_ref().map(Object::parse);
-    if old.as_ref().is_none_or(|old| request::counts(old, &new)) {
+    let old = change.old.as_ref().map(StoredObject::parse);
+    if old.as_ref().is_none_or(|old| request::needs_reconcile(old, &new)) {
         // A rollout waits for the operations that it starts.
         match Operation::raw(&new).is_some() {
-            true => ctx.queue.enqueue_first(&change.key, Request::default()),
-            false => ctx.queue.enqueue(&change.key, Request::default()),
+            true => ctx.queue.enqueue_first(&change.key, ComparisonRequest::default()),
+            false => ctx.queue.enqueue(&change.key, ComparisonRequest::default()),
         }
         // It may refer to another project now.
         ctx.terminating.notify_one();
     }
 }
 
-fn project(ctx: &Context, change: &Change) {
+fn project(ctx: &Context, change: &ObjectChange) {
     for project in ctx.projects.affected(change) {
         for key in of_project(ctx, &project) {
-            ctx.queue.enqueue(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, ComparisonRequest::new(Level::Live));
         }
     }
     ctx.terminating.notify_one();
@@ -82,7 +82,7 @@ pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
         #[serde(default)]
         spec: Spec,
     }
-    let is_of = |object: &Object| {
+    let is_of = |object: &StoredObject| {
         let read = object.read::<Application>().unwrap_or(Application { spec: Spec::default() });
         let own = read.spec.project.as_str().unwrap_or_default();
         access::or_default(own) == project
@@ -100,8 +100,8 @@ pub fn take_secrets(ctx: &Context) {
     }
 }
 
-fn secret(ctx: &Context, change: &Change) {
-    let read = |object: &Option<Object>| object.as_ref()?.read::<Secret>().ok();
+fn secret(ctx: &Context, change: &ObjectChange) {
+    let read = |object: &Option<StoredObject>| object.as_ref()?.read::<Secret>().ok();
     if !take_secret(ctx, read(&change.old), read(&change.new)) {
         return;
     }
@@ -125,7 +125,7 @@ pub async fn run_trust(ctx: &Context) {
 fn enqueue_all(ctx: &Context) {
     for key in ctx.core.control_plane.applications.keys() {
         if is_handled(ctx, &key) {
-            ctx.queue.enqueue(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, ComparisonRequest::new(Level::Live));
         }
     }
 }
@@ -142,7 +142,7 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
     let mut counts = before.is_some() || now.is_some();
     if let Some(new) = &new {
         match now {
-            Some(secrets::Kind::Cluster) => {
+            Some(secrets::SecretKind::Cluster) => {
                 let taken = ctx.clusters.put(new);
                 report_unread(new, &taken.unread);
                 counts = taken.counts || before != now;

@@ -32,7 +32,7 @@ pub const COMPONENT: &str = "applicationset-controller";
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Request(pub(super) bool);
 
-impl runtime::Request for Request {
+impl runtime::QueueRequest for Request {
     fn and(self, other: Self) -> Self {
         Self(self.0 || other.0)
     }
@@ -196,7 +196,7 @@ impl Context {
     pub fn others(&self, key: &ObjectKey, current: Option<&Read>) -> Vec<Other> {
         let sets = self.core.control_plane.sets.in_namespace(&key.namespace);
         let claims = self.claims.lock();
-        let other = |(name, object): (String, wavegate_cluster::watch::object::Object)| {
+        let other = |(name, object): (String, wavegate_cluster::watch::object::StoredObject)| {
             let set = object.parse_status();
             if name == key.name || set.is_deleting() {
                 return None;

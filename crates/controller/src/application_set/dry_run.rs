@@ -11,7 +11,7 @@ use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use wavegate_api::application_set::ApplicationSetCondition;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::WritePlan;
-use wavegate_rollout::application_set::decision::{Decision, Next};
+use wavegate_rollout::application_set::decision::{Decision, NextReconcile};
 use wavegate_rollout::application_set::plan::patch;
 use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 
@@ -29,7 +29,7 @@ pub(crate) fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
 }
 
 /// The changes of a decision.
-pub fn lines(set: &StoredApplicationSet, decision: &Decision) -> Vec<String> {
+pub fn decision_lines(set: &StoredApplicationSet, decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
     let has = |finalizers: &[String]| finalizers.iter().any(|one| one == RESOURCES_FINALIZER);
     match decision.finalizers.as_deref().map(has) {
@@ -53,7 +53,7 @@ fn of_writes(writes: &WritePlan) -> Vec<String> {
     for patch in writes.patches.iter().filter(|patch| patch.changes_spec || patch.starts) {
         let name = &patch.name;
         let body = patch.body();
-        let fields = patch::fields(&body);
+        let fields = patch::patched_fields(&body);
         if !fields.is_empty() {
             lines.push(format!("update Application {name}: {}", fields.join(", ")));
         }
@@ -104,14 +104,14 @@ fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
 }
 
 /// When to reconcile again: at the deadline of the rollout, if it has one.
-pub fn next(decision: &Decision, now: Timestamp) -> Next {
-    if let Next::Gone = decision.next {
-        return Next::default();
+pub fn next_dry_run(decision: &Decision, now: Timestamp) -> NextReconcile {
+    if let NextReconcile::Gone = decision.next {
+        return NextReconcile::default();
     }
     let Some(at) = decision.rollout.as_ref().and_then(|plan| plan.wake_at) else {
-        return Next::default();
+        return NextReconcile::default();
     };
-    Next::After(
+    NextReconcile::After(
         WaitFor::Rollout,
         Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN),
     )

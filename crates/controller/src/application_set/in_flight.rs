@@ -15,7 +15,7 @@ use wavegate_api::ObjectKey;
 use wavegate_api::listed::ListedApplication;
 use wavegate_api::steering::RolloutPolicySpec;
 use wavegate_cluster::watch::control_plane::ControlPlane;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::status;
 use wavegate_rollout::rollout::steer::rules;
@@ -181,7 +181,7 @@ impl Taken {
 }
 
 /// Whether a policy selects a set. One that cannot be read selects none, as for the set itself.
-pub(super) fn selects(policy: &Object, set: &Object) -> bool {
+pub(super) fn selects(policy: &StoredObject, set: &StoredObject) -> bool {
     #[derive(serde::Deserialize)]
     struct OfPolicy {
         #[serde(default)]
@@ -200,7 +200,7 @@ pub(super) fn selects(policy: &Object, set: &Object) -> bool {
         return false;
     };
     let labels = labels.metadata.labels.unwrap_or_default();
-    rules::selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
+    rules::policy_selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
 }
 
 /// How many Applications of a set are in flight, from what is stored.
@@ -215,7 +215,7 @@ fn count(set: &ObjectKey, plane: &ControlPlane) -> u64 {
     in_flight.count() as u64
 }
 
-fn has_operation(application: &Object) -> bool {
+fn has_operation(application: &StoredObject) -> bool {
     application.read_leniently::<ListedApplication>().has_operation()
 }
 
@@ -224,10 +224,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use wavegate_cluster::watch::control_plane::{Origin, Scope};
+    use wavegate_cluster::watch::control_plane::{Origin, WatchedScope};
 
     fn plane() -> ControlPlane {
-        ControlPlane::new(Scope {
+        ControlPlane::new(WatchedScope {
             namespace: "argocd".to_owned(),
             sets_everywhere: false,
             applications_everywhere: false,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use wavegate_api::listed::ListedApplication;
 use wavegate_api::read_leniently;
 use wavegate_rollout::application_set::WritePlan;
-use wavegate_rollout::application_set::decision::{Decision, Next};
+use wavegate_rollout::application_set::decision::{Decision, NextReconcile};
 use wavegate_rollout::application_set::generate::generated::Generated;
-use wavegate_rollout::application_set::plan::outcome::{Act, Ended, WriteOutcome};
+use wavegate_rollout::application_set::plan::outcome::{Ended, WriteAct, WriteOutcome};
 use wavegate_rollout::application_set::status::stored::{self, Status};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::status::step_text;
@@ -145,7 +145,7 @@ fn starts(plan: &RolloutPlan, writes: &WritePlan) {
 /// (AS-191).
 fn truncated(logged: &mut Logged, status: &Status) {
     let (listed, count) = (status.resources.len(), status.resources_count);
-    let now = count.filter(|count| stored::truncated(listed, *count).is_some());
+    let now = count.filter(|count| stored::truncated_note(listed, *count).is_some());
     let known = std::mem::replace(&mut logged.truncated, now);
     if let Some(resources) = now
         && known != now
@@ -216,25 +216,25 @@ pub(crate) fn outcomes(outcomes: &[WriteOutcome]) {
                 tracing::error!(app.name = application, ?act, error = cause.text, "write failed");
             }
             Ended::Written => match act {
-                Act::Create => tracing::info!(app.name = application, "created"),
-                Act::Update => tracing::info!(app.name = application, "updated"),
-                Act::Release => {
+                WriteAct::Create => tracing::info!(app.name = application, "created"),
+                WriteAct::Update => tracing::info!(app.name = application, "updated"),
+                WriteAct::Release => {
                     tracing::info!(app.name = application, "finalizer for resources removed");
                 }
-                Act::Delete => tracing::info!(app.name = application, "deleted"),
-                Act::Start => tracing::debug!(app.name = application, "operation written"),
-                Act::Annotate => tracing::debug!(app.name = application, "annotated"),
+                WriteAct::Delete => tracing::info!(app.name = application, "deleted"),
+                WriteAct::Start => tracing::debug!(app.name = application, "operation written"),
+                WriteAct::Annotate => tracing::debug!(app.name = application, "annotated"),
             },
         }
     }
 }
 
 /// Logs the end of a reconcile; one without changes at debug level.
-pub(crate) fn ended(next: Next, took: Duration, has_changed: bool) {
+pub(crate) fn ended(next: NextReconcile, took: Duration, has_changed: bool) {
     let requeue_after = match next {
-        Next::Gone | Next::On(_) => "none".to_owned(),
-        Next::Again => "now".to_owned(),
-        Next::After(_, delay) => format!("{delay:?}"),
+        NextReconcile::Gone | NextReconcile::On(_) => "none".to_owned(),
+        NextReconcile::Again => "now".to_owned(),
+        NextReconcile::After(_, delay) => format!("{delay:?}"),
     };
     match has_changed {
         true => tracing::info!(requeue_after, duration = ?took, "end of reconcile"),

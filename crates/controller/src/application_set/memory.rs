@@ -15,8 +15,8 @@ use super::steering::Steered;
 use super::surroundings::Surroundings;
 use crate::credentials::RepositorySecrets;
 use wavegate_api::cluster::ClusterSecret;
-use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::Settings;
+use wavegate_cluster::watch::object::StoredObject;
+use wavegate_rollout::application_set::DecisionSettings;
 use wavegate_rollout::application_set::decision::{Decision, Snapshot};
 use wavegate_rollout::application_set::deletion::{Leaving, Presence};
 use wavegate_rollout::application_set::generate::generated::Generated;
@@ -122,7 +122,7 @@ impl SetMemory {
     }
 
     /// Whether this version of the ApplicationSet is known, with a policy that permits deletion.
-    pub fn is_known_to_delete(&self, object: &Object) -> bool {
+    pub fn is_known_to_delete(&self, object: &StoredObject) -> bool {
         let (Some(set), Some(made)) = (&self.set, &self.generated) else { return false };
         set.version == object.resource_version()
             && made.generation == set.generation
@@ -210,7 +210,7 @@ impl SetMemory {
     pub fn snapshot<'a>(
         &'a self,
         set: &'a StoredApplicationSet,
-        settings: &'a Settings,
+        settings: &'a DecisionSettings,
         now: Timestamp,
     ) -> Option<Snapshot<'a>> {
         let windows = Facts {

@@ -47,18 +47,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::context::Core;
-use super::error::Error;
-use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake};
+use super::error::ReconcileError;
+use super::runtime::{
+    self, FailureBackoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake,
+};
 use crate::settings::ApplicationSetSettings;
 pub use context::COMPONENT;
 use context::{Context, Request};
-pub use repositories::{Reading, read as read_repository};
-pub use signed::{ByProject as DemandsByProject, reads as project_reads};
+pub use repositories::{Reading, read_repository};
+pub use signed::{ByProject as DemandsByProject, project_reads};
 use wavegate_api::ObjectKey;
-use wavegate_cluster::watch::control_plane::{Change, Kind, Origin, Owner, owner};
-use wavegate_cluster::watch::object::{Object, resource};
+use wavegate_cluster::watch::control_plane::{Kind, ObjectChange, Origin, SetOwner, set_owner};
+use wavegate_cluster::watch::object::{StoredObject, kind_resource};
 use wavegate_providers::{Objects, Providers};
-use wavegate_rollout::application_set::decision::Next;
+use wavegate_rollout::application_set::decision::NextReconcile;
 use wavegate_source::Repositories;
 pub use webhook::Webhook;
 
@@ -68,7 +70,7 @@ pub use webhook::Webhook;
 const COMPARED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The longest pause after failures.
-const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(300) };
+const BACKOFF: FailureBackoff = FailureBackoff { longest: Duration::from_secs(300) };
 
 /// Runs until `shutdown`; running reconciles are completed.
 pub async fn run(
@@ -87,14 +89,15 @@ async fn run_with<C: Reconciler<Request = Request>>(
     shutdown: CancellationToken,
     controller: impl FnOnce(Arc<Context>) -> C,
 ) {
-    let events = core.recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
+    let events =
+        core.recorder.events(COMPONENT, kind_resource("ApplicationSet"), !settings.dry_run);
     let slots = Slots::new(settings.concurrent_reconciliations.into());
     let caches = &core.control_plane;
     let changes = [&caches.sets, &caches.applications]
         .into_iter()
         .chain([&caches.projects, &caches.secrets, &caches.policies, &caches.runs])
         .map(|cache| cache.subscribe());
-    let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
+    let changes: Vec<UnboundedReceiver<ObjectChange>> = changes.collect();
     let queue = Arc::new(Queue::new(BACKOFF));
     let notifier = notify::notifier(&core, &settings);
     let providers = Providers::new(
@@ -152,7 +155,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
 async fn enqueue_changes(
     context: &Context,
     queue: &Queue<Request>,
-    mut changes: UnboundedReceiver<Change>,
+    mut changes: UnboundedReceiver<ObjectChange>,
 ) {
     let enqueue_within = |key: &ObjectKey, time: Option<Duration>| {
         if !context.is_watched(&key.namespace) {
@@ -170,13 +173,14 @@ async fn enqueue_changes(
             Kind::ApplicationSet if change.origin == Origin::ApplicationSets => {}
             Kind::ApplicationSet => enqueue(&change.key),
             Kind::Application => {
-                let owners = [&change.new, &change.old].into_iter().flatten().filter_map(owner);
+                let owners = [&change.new, &change.old].into_iter().flatten().filter_map(set_owner);
                 let mut keys: Vec<ObjectKey> = owners
                     .map(|owner| ObjectKey::new(&change.key.namespace, &owner.name))
                     .collect();
                 keys.dedup();
-                let [new, old] = [&change.new, &change.old].map(|one| one.as_ref().and_then(owner));
-                let uid = |owner: &Option<Owner>| owner.as_ref().map(|owner| owner.uid.clone());
+                let [new, old] =
+                    [&change.new, &change.old].map(|one| one.as_ref().and_then(set_owner));
+                let uid = |owner: &Option<SetOwner>| owner.as_ref().map(|owner| owner.uid.clone());
                 if change.new.is_none() || uid(&new) != uid(&old) {
                     let owner = new.map(|owner| owner.name).unwrap_or_default();
                     keys.extend(context.claimants(&change.key, &owner));
@@ -196,7 +200,7 @@ async fn enqueue_changes(
                     .for_each(|set| enqueue(&set));
             }
             Kind::Run => {
-                let owner = [&change.new, &change.old].into_iter().flatten().find_map(owner);
+                let owner = [&change.new, &change.old].into_iter().flatten().find_map(set_owner);
                 if let Some(owner) = owner {
                     enqueue(&ObjectKey::new(&change.key.namespace, &owner.name));
                 }
@@ -210,10 +214,10 @@ async fn enqueue_changes(
 
 /// Whether an Application was compared once more, and nothing differs but the time: not when a
 /// comparison after its last operation may have been waited for.
-fn is_compared_again(change: &Change) -> bool {
+fn is_compared_again(change: &ObjectChange) -> bool {
     /// What is around the generation, which counts each write of a kind without a subresource
     /// for its status, the resource version and the time.
-    fn around(object: &Object) -> Option<[&str; 4]> {
+    fn around(object: &StoredObject) -> Option<[&str; 4]> {
         fn after_value(text: &str) -> Option<&str> {
             text.split_once('"').map(|(_, rest)| rest)
         }
@@ -230,7 +234,7 @@ fn is_compared_again(change: &Change) -> bool {
 }
 
 /// Whether an Application was compared after its last operation, and has no other.
-fn is_judged(application: &Object) -> bool {
+fn is_judged(application: &StoredObject) -> bool {
     #[derive(Deserialize)]
     struct Application {
         operation: Option<IgnoredAny>,
@@ -254,7 +258,7 @@ fn is_judged(application: &Object) -> bool {
 }
 
 /// Whether an object was created or deleted by another, or got another spec.
-fn is_other_spec(change: &Change) -> bool {
+fn is_other_spec(change: &ObjectChange) -> bool {
     #[derive(Deserialize)]
     struct Metadata {
         #[serde(default)]
@@ -264,7 +268,7 @@ fn is_other_spec(change: &Change) -> bool {
     struct Generation {
         metadata: Metadata,
     }
-    let generation = |object: &Option<Object>| {
+    let generation = |object: &Option<StoredObject>| {
         Some(object.as_ref()?.read::<Generation>().ok()?.metadata.generation)
     };
     let both = change.old.as_ref().zip(change.new.as_ref());
@@ -310,7 +314,7 @@ impl Reconciler for Controller {
         &self,
         key: &ObjectKey,
         trigger: Trigger<Request>,
-    ) -> Result<ReconcileResult, Error> {
+    ) -> Result<ReconcileResult, ReconcileError> {
         let context = &self.0;
         let Some(set) = context.core.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
@@ -325,15 +329,15 @@ impl Reconciler for Controller {
         let reconcile::Reconciled { next, has_changed } = ended?;
         log::ended(next, began.elapsed(), has_changed);
         Ok(match next {
-            Next::Gone => ReconcileResult::Gone,
-            Next::On(events) => ReconcileResult::Success(Wake::On(events)),
-            Next::Again => ReconcileResult::Outdated,
-            Next::After(_, delay) => ReconcileResult::Success(Wake::after(delay)),
+            NextReconcile::Gone => ReconcileResult::Gone,
+            NextReconcile::On(events) => ReconcileResult::Success(Wake::On(events)),
+            NextReconcile::Again => ReconcileResult::Outdated,
+            NextReconcile::After(_, delay) => ReconcileResult::Success(Wake::after(delay)),
         })
     }
 
-    async fn report(&self, key: &ObjectKey, error: &Error) {
-        reconcile::report(&self.0, key, error).await;
+    async fn report(&self, key: &ObjectKey, error: &ReconcileError) {
+        reconcile::report_failure(&self.0, key, error).await;
     }
 
     async fn forget(&self, key: &ObjectKey) {

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::context::Core;
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::Object;
-use wavegate_rollout::application_set::Settings;
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::StoredObject;
+use wavegate_rollout::application_set::DecisionSettings;
 
 /// Delay until a namespace that could not be read is read again.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ struct KnownNamespaces {
 
 impl Namespaces {
     /// The UID of the namespace of an ApplicationSet; `None` while it is unknown.
-    pub fn uid(&self, set: &Object) -> Option<String> {
+    pub fn uid(&self, set: &StoredObject) -> Option<String> {
         let all = self.0.lock();
         let known = all.get(set.namespace()).filter(|known| known.sets.contains(set.uid()))?;
         Some(known.uid.clone())
@@ -46,7 +46,7 @@ impl Namespaces {
     ///
     /// When it cannot be read, its Applications are protected by the finalizer of the set alone,
     /// as in Argo CD; it is tried again later.
-    pub async fn read(&self, set: &Object, core: &Core, settings: &Settings) {
+    pub async fn read(&self, set: &StoredObject, core: &Core, settings: &DecisionSettings) {
         let namespace = set.namespace();
         if !self.is_due(set) || !forbids_deletion(set, settings) {
             return;
@@ -63,7 +63,7 @@ impl Namespaces {
             Err(error) => {
                 tracing::warn!(
                     namespace,
-                    error = reason(&error),
+                    error = error_reason(&error),
                     "cannot read the Namespace: Applications whose policy forbids deletion are not \
                      protected when their ApplicationSet is deleted in the foreground; allow `get` of \
                      namespaces"
@@ -74,7 +74,7 @@ impl Namespaces {
         }
     }
 
-    fn is_due(&self, set: &Object) -> bool {
+    fn is_due(&self, set: &StoredObject) -> bool {
         let all = self.0.lock();
         let Some(known) = all.get(set.namespace()) else { return true };
         !known.sets.contains(set.uid()) && known.failed_at.is_none_or(|at| at.elapsed() >= AGAIN)
@@ -100,7 +100,7 @@ struct SyncPolicy {
     applications_sync: Option<String>,
 }
 
-fn forbids_deletion(set: &Object, settings: &Settings) -> bool {
+fn forbids_deletion(set: &StoredObject, settings: &DecisionSettings) -> bool {
     let Ok(Fields { spec }) = set.read() else { return true };
     let own = spec.sync_policy.and_then(|policy| policy.applications_sync);
     !settings.policy.effective(own.as_deref(), settings.policy_override).deletes()

@@ -11,7 +11,7 @@ use crate::settings::ApplicationSetSettings;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{POLICY, RolloutRunStatus};
 use wavegate_cluster::act::notify::Notifier;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::notify;
 
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Sends what reconciles offer.
 pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifier {
-    let events = core.recorder.events(COMPONENT, resource(POLICY), !settings.dry_run);
+    let events = core.recorder.events(COMPONENT, kind_resource(POLICY), !settings.dry_run);
     let plane = &core.control_plane;
     let (policies, runs) = (plane.policies.clone(), plane.runs.clone());
     Notifier::new(core.client.clone(), events, policies, runs, settings.allow_private_sinks)
@@ -53,7 +53,7 @@ pub(super) fn marked(
 ) -> RolloutRunStatus {
     let mark = |run: &Run| {
         let mark = context.notifier.mark(run.object.uid()).max(run.status.notified);
-        mark.unwrap_or_else(|| notify::count(&run.status))
+        mark.unwrap_or_else(|| notify::transition_count(&run.status))
     };
     let has_sinks = !steered.rules().sinks.is_empty();
     let notified = has_sinks.then(|| stored.map_or(0, mark));
@@ -64,7 +64,7 @@ pub(super) fn marked(
 pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
     let RolloutRunStatus { notified, .. } = run.status;
     let has_sinks = !steered.rules().sinks.is_empty();
-    has_sinks && notified.is_some_and(|mark| mark < notify::count(&run.status))
+    has_sinks && notified.is_some_and(|mark| mark < notify::transition_count(&run.status))
 }
 
 /// Says so when the mark of a run that was just written is not in what the API server stored.
@@ -88,7 +88,8 @@ pub(super) async fn report(context: &Context) {
     while problems.changed().await.is_ok() {
         context.policies.of_sinks(&problems.borrow_and_update());
         for _ in 0..ATTEMPTS {
-            policies::write(&context.core, &context.policies, context.core.clock.now()).await;
+            policies::write_policies(&context.core, &context.policies, context.core.clock.now())
+                .await;
             if !context.policies.has_changed() {
                 break;
             }

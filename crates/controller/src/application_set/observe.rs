@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::context::{Claim, Context, Read};
 use super::memory::{GeneratedFrom, SetMemory};
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_net::entropy::template_environment;
 use wavegate_rollout::application_set::deletion::Leaving;
 use wavegate_rollout::application_set::generate::generated::{Collector, Generated};
@@ -37,7 +37,7 @@ pub struct MayRead {
 
 /// Repositories that must be read before the reconcile can continue.
 #[derive(Debug)]
-pub struct Unread {
+pub struct UnreadInput {
     /// What is read.
     pub requests: BTreeSet<GitRequest>,
     /// What services are asked.
@@ -55,11 +55,11 @@ impl SetMemory {
     /// The repositories to read first. Nothing is taken from the context then.
     pub fn observe(
         &mut self,
-        object: &Object,
+        object: &StoredObject,
         context: &Context,
         may_read: MayRead,
         now: Timestamp,
-    ) -> Result<(), Unread> {
+    ) -> Result<(), UnreadInput> {
         let namespace_uid = context.namespaces.uid(object);
         let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
         let found_namespace =
@@ -94,7 +94,7 @@ impl SetMemory {
             let requests = self.answers.requests();
             let queries = self.queries.due(None, AFTER_BAD_INPUT, true, now);
             if !(requests.is_empty() && queries.is_empty()) {
-                return Err(Unread { requests, queries, freshness: Freshness::NOW });
+                return Err(UnreadInput { requests, queries, freshness: Freshness::NOW });
             }
         }
         if set.is_deleting {
@@ -126,7 +126,7 @@ impl SetMemory {
     /// Reads the other ApplicationSets of the namespace if an Application may change its owner.
     fn observe_others(
         &mut self,
-        object: &Object,
+        object: &StoredObject,
         generated: &Arc<Generated>,
         context: &Context,
         now: Timestamp,
@@ -137,7 +137,8 @@ impl SetMemory {
             None => Moves::of(&self.existing, &generated.applications),
         };
         if generated.error.is_none() {
-            let left = ownership_transfer::left(&self.existing, &generated.applications);
+            let left =
+                ownership_transfer::left_applications(&self.existing, &generated.applications);
             self.releases.update(generated.generation, left, now);
         }
         let (key, waits) = (object.key(), moves.any());
@@ -163,7 +164,7 @@ impl SetMemory {
         set: &StoredApplicationSet,
         is_needed: bool,
         now: Timestamp,
-    ) -> Result<(), Unread> {
+    ) -> Result<(), UnreadInput> {
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
         let is_due = self.repositories_due_at().is_some_and(|at| at <= now);
         // The annotation stays after an error; events must not read them without a pause.
@@ -183,18 +184,18 @@ impl SetMemory {
             true => Freshness::NOW,
             false => fresh(interval),
         };
-        Err(Unread { requests, queries, freshness })
+        Err(UnreadInput { requests, queries, freshness })
     }
 
     /// Generates the Applications, in a compact form.
     fn generate(
         &mut self,
-        object: &Object,
+        object: &StoredObject,
         set: &StoredApplicationSet,
         context: &Context,
         may_read: MayRead,
         now: Timestamp,
-    ) -> Result<Generated, Unread> {
+    ) -> Result<Generated, UnreadInput> {
         let inputs = Inputs {
             clusters: Arc::clone(&self.surroundings.clusters),
             git: self.answers.all(),
@@ -211,12 +212,12 @@ impl SetMemory {
         } else {
             generate(&object, &inputs, context, now)
         };
-        if let Some(desired::Error::Unread(unread)) = &generated.error
+        if let Some(desired::GenerateError::Unread(unread)) = &generated.error
             && may_read.more
         {
             let freshness = fresh(Some(inputs.requeue_after));
             let (requests, queries) = (unread.git.clone(), unread.queries.clone());
-            return Err(Unread { requests, queries, freshness });
+            return Err(UnreadInput { requests, queries, freshness });
         }
         self.generated_from = GeneratedFrom {
             answers: self.versions(),
@@ -267,7 +268,7 @@ impl SetMemory {
         context: &Context,
     ) {
         let cache = &context.core.control_plane.applications;
-        let mut objects: BTreeMap<String, Object> = cache
+        let mut objects: BTreeMap<String, StoredObject> = cache
             .owned_by(&set.id.uid)
             .into_iter()
             .filter(|object| object.namespace() == set.id.namespace)
@@ -344,7 +345,7 @@ impl SetMemory {
 }
 
 /// The owner references of an object, without reading the rest of it.
-fn owners_of(object: &Object) -> Value {
+fn owners_of(object: &StoredObject) -> Value {
     #[derive(serde::Deserialize)]
     struct Metadata {
         #[serde(default, rename = "ownerReferences")]
@@ -375,7 +376,7 @@ static LARGE: Mutex<()> = Mutex::new(());
 fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> Generated {
     let limits = desired::Limits::default();
     let small = desired::Limits { bytes: SMALL, ..limits };
-    let is_limit = |error: &desired::Error| error.is_limit();
+    let is_limit = |error: &desired::GenerateError| error.is_limit();
     let mut generated = generate_within(set, inputs, small, context, now);
     if generated.error.as_ref().is_some_and(is_limit) {
         let _alone = LARGE.lock();

@@ -10,12 +10,12 @@ use super::in_flight;
 use crate::context::Core;
 use wavegate_api::application_set::ApplicationSetCondition;
 use wavegate_api::steering::PolicyStatus;
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 use wavegate_api::{ObjectKey, Time};
 use wavegate_cluster::act::control_plane::rollout_policy::{self, Written};
 use wavegate_cluster::act::notify::Problems;
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::rollout::steer::rules::Rules;
 
 /// The most names of sets in a status.
@@ -151,7 +151,7 @@ fn effect(rules: &Rules) -> String {
 
 /// Writes the status of the policies whose report has changed. A failure is tried again with the
 /// next change: nothing depends on it.
-pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
+pub async fn write_policies(core: &Core, reports: &Reports, now: Timestamp) {
     for (key, report) in reports.changed() {
         let cache = &*core.control_plane.policies;
         let Some(policy) = cache.get(&key) else { continue };
@@ -166,7 +166,7 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
             Ok(Written::Done(_) | Written::Unchanged) => continue,
             Ok(Written::Refused(reason)) => reason,
             Ok(Written::Outdated | Written::Absent | Written::Taken) => "it has changed".to_owned(),
-            Err(error) => reason(&error),
+            Err(error) => error_reason(&error),
         };
         tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");
         reports.again(&key);
@@ -174,7 +174,7 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
 }
 
 /// Whether a policy selects a set of its namespace.
-fn is_selected_by_any(core: &Core, policy: &Object) -> bool {
+fn is_selected_by_any(core: &Core, policy: &StoredObject) -> bool {
     let sets = &core.control_plane.sets;
     let mut keys = sets.keys().into_iter().filter(|key| key.namespace == policy.key().namespace);
     keys.any(|key| sets.get(&key).is_some_and(|set| in_flight::selects(policy, &set)))
@@ -209,7 +209,7 @@ fn status(
             status: status.to_owned(),
             reason: reason.to_owned(),
             message,
-            last_transition_time: since.or(Some(Time(stored(now)))),
+            last_transition_time: since.or(Some(Time(stored_time(now)))),
             extra: last.map(|last| last.extra.clone()).unwrap_or_default(),
         }
     };

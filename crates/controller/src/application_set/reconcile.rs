@@ -10,38 +10,38 @@ use serde_json::{Value, json};
 
 use super::context::{Context, Request};
 use super::memory::{SetMemory, redact};
-use super::observe::{MayRead, Unread};
+use super::observe::{MayRead, UnreadInput};
 use super::pace::ReconcilePace;
 use super::repositories::Reading;
 use super::{dry_run, log, notify, policies, run_record};
-use crate::error::Error;
+use crate::error::ReconcileError;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::control_plane::application_set_metadata;
 use wavegate_cluster::act::control_plane::application_set_status::{
     self as status_writer, Written,
 };
-use wavegate_cluster::act::control_plane::applications::{Writer, cause};
+use wavegate_cluster::act::control_plane::applications::{Writer, failure_cause};
 use wavegate_cluster::act::events::EventRecord;
 use wavegate_cluster::watch::control_plane::Origin;
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::wait::WaitFor;
-use wavegate_rollout::application_set::decision::{Decision, Next};
+use wavegate_rollout::application_set::decision::{Decision, NextReconcile};
 use wavegate_rollout::application_set::deletion::{Presence, Stuck};
 use wavegate_rollout::application_set::plan::outcome::WriteOutcome;
 use wavegate_rollout::application_set::reconcile;
 use wavegate_rollout::application_set::status::error_status;
-use wavegate_rollout::application_set::status::events::{self, Event};
+use wavegate_rollout::application_set::status::events::{self, SetEvent};
 use wavegate_rollout::application_set::status::report::{self, Carried, Recorded};
 use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::desired::inputs::MAX_READS;
-use wavegate_rollout::rollout::wait::Wait;
+use wavegate_rollout::rollout::wait::RolloutWait;
 
 /// The end of a reconcile.
 pub struct Reconciled {
     /// What follows.
-    pub next: Next,
+    pub next: NextReconcile,
     /// Whether something was written.
     pub has_changed: bool,
 }
@@ -49,11 +49,11 @@ pub struct Reconciled {
 /// Runs one reconcile. `conflicts` is the number of consecutive reconciles that were
 /// based on outdated objects.
 pub async fn reconcile(
-    object: &Object,
+    object: &StoredObject,
     context: &Arc<Context>,
     memory: &mut SetMemory,
     conflicts: u32,
-) -> Result<Reconciled, Error> {
+) -> Result<Reconciled, ReconcileError> {
     let mut decided = decide(object, context, memory).await;
     if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
         let unsure = &decided.decision.unsure;
@@ -65,9 +65,9 @@ pub async fn reconcile(
     let metrics = &context.core.metrics;
     metrics.rollout(&object.key(), decision.rollout.as_ref());
     if context.settings.dry_run {
-        let lines = dry_run::lines(&set, &decision);
+        let lines = dry_run::decision_lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
-        return Ok(Reconciled { next: dry_run::next(&decision, now), has_changed: false });
+        return Ok(Reconciled { next: dry_run::next_dry_run(&decision, now), has_changed: false });
     }
     if let Some(finalizers) = &decision.finalizers {
         write_finalizers(&set, context, finalizers).await?;
@@ -75,7 +75,7 @@ pub async fn reconcile(
     }
     if let Some(annotations) = &decision.annotations {
         write_annotations(&set, context, annotations).await?;
-        return Ok(Reconciled { next: Next::Again, has_changed: true });
+        return Ok(Reconciled { next: NextReconcile::Again, has_changed: true });
     }
     if let Some(run) = decision.run() {
         match run_record::record(&set, &mut memory.steered, run, context, now).await? {
@@ -83,17 +83,17 @@ pub async fn reconcile(
             // They would be announced again and again.
             run_record::Recorded::Unwritten => {}
             run_record::Recorded::Outdated => {
-                return Ok(Reconciled { next: Next::Again, has_changed: false });
+                return Ok(Reconciled { next: NextReconcile::Again, has_changed: false });
             }
         }
     }
     notify::offer(&set, &memory.steered, context);
-    policies::write(&context.core, &context.policies, now).await;
+    policies::write_policies(&context.core, &context.policies, now).await;
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
     else {
-        return Ok(Reconciled { next: Next::Again, has_changed: false });
+        return Ok(Reconciled { next: NextReconcile::Again, has_changed: false });
     };
     if decision.status.is_some()
         && context.in_flight.settle(&object.key(), memory.in_flight(&decision))
@@ -126,12 +126,12 @@ pub async fn reconcile(
         write_status(&set, Some(status), context, memory, now).await?;
     }
     if let Some((count, first)) = recorded.error {
-        return Err(Error::Applications { name: object.key().to_string(), count, first });
+        return Err(ReconcileError::Applications { name: object.key().to_string(), count, first });
     }
     if let Some(first) = decision.stuck.first() {
         let (name, count) = (object.key().to_string(), decision.stuck.len());
         let first = format!("{} {}", first.name, first.why());
-        return Err(Error::DeletionStuck { name, count, first });
+        return Err(ReconcileError::DeletionStuck { name, count, first });
     }
     if decision.ends_refresh {
         let next = end_refresh(&set, context, memory, recorded.next, now).await?;
@@ -150,7 +150,7 @@ struct Decided {
 }
 
 /// Observes and decides.
-async fn decide(object: &Object, context: &Arc<Context>, memory: &mut SetMemory) -> Decided {
+async fn decide(object: &StoredObject, context: &Arc<Context>, memory: &mut SetMemory) -> Decided {
     if let Some(newest) = context.core.control_plane.sets.get(&object.key())
         && !memory.is_known_to_delete(&newest)
     {
@@ -164,7 +164,7 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut SetMemory)
             Err(unread) => unread,
         };
         let (credentials, demands) = (memory.credentials(), memory.demands());
-        let Unread { requests, queries, freshness } = unread;
+        let UnreadInput { requests, queries, freshness } = unread;
         let now = context.core.clock.now();
         let (sources, submodules) = (&context.sources, context.settings.git_submodules);
         let (answers, asked) = (&mut memory.answers, &mut memory.queries);
@@ -196,11 +196,11 @@ async fn run<T: Send + 'static>(
 
 /// The same on a blocking thread, since templates and jq rules of users may take long.
 async fn decide_once(
-    object: &Object,
+    object: &StoredObject,
     context: &Arc<Context>,
     memory: &mut SetMemory,
     may_read: MayRead,
-) -> Result<Decided, Unread> {
+) -> Result<Decided, UnreadInput> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
     let mut taken = std::mem::take(memory);
     let work = move || {
@@ -212,7 +212,7 @@ async fn decide_once(
         let newest = context.core.control_plane.sets.get(&object.key());
         let Some(object) = newest.filter(|newest| newest.uid() == object.uid()) else {
             let mut outdated = Decided::default();
-            outdated.decision.next = Next::Again;
+            outdated.decision.next = NextReconcile::Again;
             return (Ok(outdated), taken);
         };
         if let Err(unread) = taken.observe(&object, &context, may_read, now) {
@@ -275,8 +275,8 @@ fn record(
     log::outcomes(carried.outcomes);
     let mut reported = std::mem::take(&mut memory.reported);
     let snapshot = memory.snapshot(carried.set, &context.settings.decisions, now);
-    let recorded =
-        snapshot.map(|snapshot| report::record(&snapshot, decision, carried, &mut reported));
+    let recorded = snapshot
+        .map(|snapshot| report::record_outcome(&snapshot, decision, carried, &mut reported));
     memory.reported = reported;
     recorded
 }
@@ -309,7 +309,7 @@ async fn write_status(
     context: &Context,
     memory: &mut SetMemory,
     now: Timestamp,
-) -> Result<Option<Arc<StoredApplicationSet>>, Error> {
+) -> Result<Option<Arc<StoredApplicationSet>>, ReconcileError> {
     let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
     if memory.was_answered(&set.status, wanted) {
         return Ok(Some(Arc::clone(set)));
@@ -325,11 +325,11 @@ async fn write_status(
         Err(error) => error,
     };
     let name = key_of(set).to_string();
-    let cause = cause(&error);
+    let cause = failure_cause(&error);
     if cause.code.is_some()
         && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
     {
-        let (status, event) = error_status::refused(&snapshot, &cause);
+        let (status, event) = error_status::refused_status(&snapshot, &cause);
         match status_writer::write_set_status(&context.core.client, set, &status).await {
             Ok(Written::Changed(object, stored)) => {
                 publish(&object, context, event.as_slice());
@@ -337,17 +337,17 @@ async fn write_status(
             }
             Ok(Written::Unchanged | Written::Conflict) => {}
             Err(error) => {
-                tracing::error!(error = reason(&error), "cannot write the condition either");
+                tracing::error!(error = error_reason(&error), "cannot write the condition either");
             }
         }
     }
-    Err(Error::Status { name, reason: cause.text })
+    Err(ReconcileError::Status { name, reason: cause.text })
 }
 
 fn take_over(
     set: &StoredApplicationSet,
     status: Status,
-    object: Object,
+    object: StoredObject,
     context: &Context,
     memory: &mut SetMemory,
     now: Timestamp,
@@ -371,25 +371,29 @@ fn take_over(
     new
 }
 
-fn publish(about: &Object, context: &Context, events: &[Event]) {
+fn publish(about: &StoredObject, context: &Context, events: &[SetEvent]) {
     for event in events {
         context.events.publish(about, event_record(event));
     }
 }
 
-fn event_record(event: &Event) -> EventRecord {
-    let Event { warning, reason, action, text } = event.clone();
+fn event_record(event: &SetEvent) -> EventRecord {
+    let SetEvent { warning, reason, action, text } = event.clone();
     EventRecord::new(warning, reason, action, text)
 }
 
 /// Reports stalled waits; returns those that are reported. The Event of each has a stable
 /// name, so that it exists once, also after a crash.
-async fn report_stalled(about: &Object, context: &Context, stalled: &[Wait]) -> Vec<Wait> {
-    let report = |wait: &Wait| {
+async fn report_stalled(
+    about: &StoredObject,
+    context: &Context,
+    stalled: &[RolloutWait],
+) -> Vec<RolloutWait> {
+    let report = |wait: &RolloutWait| {
         let wait = wait.clone();
         async move {
             let since = wait.since?;
-            let event = events::stalled(&wait, since);
+            let event = events::stalled_event(&wait, since);
             tracing::warn!(app.name = wait.application, step = wait.step + 1, "{}", event.text);
             let once = format!("{}.{}", wait.application, since.as_second());
             let published = context.events.publish_once(about, event_record(&event), &once).await;
@@ -401,7 +405,12 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Wait]) -> 
 
 /// Reports Applications whose deletion is stuck, each of them once: the Event has a stable
 /// name.
-async fn report_stuck(about: &Object, context: &Context, memory: &mut SetMemory, stuck: &[Stuck]) {
+async fn report_stuck(
+    about: &StoredObject,
+    context: &Context,
+    memory: &mut SetMemory,
+    stuck: &[Stuck],
+) {
     for one in stuck {
         if let Presence::Unreadable(error) = &one.presence {
             tracing::warn!(app.name = one.name, error, "cannot read the Application");
@@ -423,7 +432,7 @@ async fn write_finalizers(
     set: &StoredApplicationSet,
     context: &Context,
     finalizers: &[String],
-) -> Result<(), Error> {
+) -> Result<(), ReconcileError> {
     let patch = json!({"finalizers": finalizers, "resourceVersion": set.version});
     patch_set(set, context, patch).await
 }
@@ -434,7 +443,7 @@ async fn write_annotations(
     set: &StoredApplicationSet,
     context: &Context,
     wanted: &Value,
-) -> Result<(), Error> {
+) -> Result<(), ReconcileError> {
     patch_set(set, context, json!({ "annotations": wanted })).await?;
     let newest = context.core.control_plane.sets.get(&key_of(set));
     let stored = newest.map(|set| set.parse_status().annotations().cloned().unwrap_or_default());
@@ -446,7 +455,7 @@ async fn write_annotations(
         Some((key, _)) => {
             let name = key_of(set).to_string();
             let reason = format!("the API server did not store the annotation {key} as written");
-            Err(Error::Patch { name, reason })
+            Err(ReconcileError::Patch { name, reason })
         }
     }
 }
@@ -457,20 +466,20 @@ async fn end_refresh(
     set: &Arc<StoredApplicationSet>,
     context: &Context,
     memory: &mut SetMemory,
-    next: Next,
+    next: NextReconcile,
     now: Timestamp,
-) -> Result<Next, Error> {
+) -> Result<NextReconcile, ReconcileError> {
     // A request since the observation is one for the next reconcile.
     let annotations = json!({APPLICATION_SET_REFRESH: null});
     let patch = json!({"annotations": annotations, "resourceVersion": set.version});
     let Err(error) = patch_set(set, context, patch).await else {
         // A reported failure is removed from the status.
         return Ok(match memory.refresh_failure.take() {
-            Some(_) => Next::After(WaitFor::StatusWrite, Duration::ZERO),
+            Some(_) => NextReconcile::After(WaitFor::StatusWrite, Duration::ZERO),
             None => next,
         });
     };
-    let Error::Patch { reason, .. } = &error else { return Err(error) };
+    let ReconcileError::Patch { reason, .. } = &error else { return Err(error) };
     tracing::warn!(error = reason, "cannot remove the annotation {APPLICATION_SET_REFRESH}");
     let known = memory.refresh_failure.get_or_insert_with(|| {
         format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
@@ -491,11 +500,13 @@ async fn patch_set(
     set: &StoredApplicationSet,
     context: &Context,
     metadata: Value,
-) -> Result<(), Error> {
+) -> Result<(), ReconcileError> {
     let written =
         application_set_metadata::patch_set_metadata(&context.core.client, set, metadata).await;
-    let stored = written
-        .map_err(|error| Error::Patch { name: key_of(set).to_string(), reason: reason(&error) })?;
+    let stored = written.map_err(|error| ReconcileError::Patch {
+        name: key_of(set).to_string(),
+        reason: error_reason(&error),
+    })?;
     // One that was held by its last finalizer is gone now.
     if let Some(object) =
         stored.filter(|object| !StoredApplicationSet::read(&object.parse_status()).is_deleting)
@@ -507,14 +518,15 @@ async fn patch_set(
 
 /// Reports on an ApplicationSet that its reconcile failed because of a bug. The next
 /// successful reconcile removes the condition.
-pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
+pub async fn report_failure(context: &Context, key: &ObjectKey, error: &ReconcileError) {
     if context.settings.dry_run {
         return;
     }
     let Some(object) = context.core.control_plane.sets.get(key) else { return };
     let set = StoredApplicationSet::read(&object.parse_status());
     let error = error.to_string();
-    let (status, event) = error_status::failed(&set, &error, redact, context.core.clock.now());
+    let (status, event) =
+        error_status::failed_status(&set, &error, redact, context.core.clock.now());
     match status_writer::write_set_status(&context.core.client, &set, &status).await {
         Ok(Written::Changed(object, _)) => {
             publish(&object, context, event.as_slice());
@@ -522,7 +534,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
         }
         Ok(Written::Unchanged | Written::Conflict) => {}
         Err(error) => {
-            tracing::warn!(error = reason(&error), "cannot write the status with the error");
+            tracing::warn!(error = error_reason(&error), "cannot write the status with the error");
         }
     }
 }

@@ -124,7 +124,7 @@ impl Answers {
             let known = self.known.get(&request).filter(|known| known.answer.is_ok());
             let commit = known.map(|known| known.commit.clone());
             async move {
-                let read = read(&request, commit.as_deref(), reading).await;
+                let read = read_repository(&request, commit.as_deref(), reading).await;
                 (request, read)
             }
         });
@@ -194,7 +194,7 @@ pub struct Reading<'a> {
 /// # Errors
 ///
 /// Why it cannot be read.
-pub async fn read(
+pub async fn read_repository(
     request: &GitRequest,
     known: Option<&str>,
     reading: &Reading<'_>,

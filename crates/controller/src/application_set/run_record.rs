@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use super::context::Context;
 use super::notify::{self, marked};
 use super::steering::{Run, Steered};
-use crate::error::Error;
+use crate::error::ReconcileError;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
-use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::failure::error_reason;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::{RunDecision, number_of};
 
@@ -36,7 +36,7 @@ pub(super) async fn record(
     decision: &RunDecision,
     context: &Context,
     now: Timestamp,
-) -> Result<Recorded, Error> {
+) -> Result<Recorded, ReconcileError> {
     let write = write(set, steered, decision, context).await;
     let failure = match write {
         Ok(Written::Done(_) | Written::Unchanged) => {
@@ -56,7 +56,7 @@ pub(super) async fn record(
         }
         Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
         Ok(Written::Refused(reason)) => reason,
-        Err(error) => reason(&error),
+        Err(error) => error_reason(&error),
     };
     // A gate or a budget is evaluated for a stored run only, so nothing behind it would start.
     let stored = steered.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
@@ -65,7 +65,7 @@ pub(super) async fn record(
     let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
     if decision.must_be_stored || begins && needs_run {
         let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
-        return Err(Error::Run { name, reason: failure });
+        return Err(ReconcileError::Run { name, reason: failure });
     }
     tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
     Ok(Recorded::Unwritten)
@@ -139,7 +139,11 @@ async fn delete_old(steered: &mut Steered, context: &Context) {
         }
         let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
         if let Err(error) = rollout_run::delete_run(client, cache, &run.object).await {
-            tracing::debug!(run = run.object.name(), error = reason(&error), "cannot delete it");
+            tracing::debug!(
+                run = run.object.name(),
+                error = error_reason(&error),
+                "cannot delete it"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::credentials::RepositorySecrets;
-use crate::signed::problems;
+use crate::signed::signature_problems;
 use wavegate_application::signatures::Demands;
 use wavegate_application::unsupported;
 use wavegate_rollout::desired::inputs::{GitRequest, ProjectReads};
@@ -19,11 +19,11 @@ pub type ByProject = BTreeMap<String, Demands>;
 
 /// How generators may read the repositories of a raw project, and what it demands of commits.
 /// `keys` are the public keys of those who sign.
-pub fn reads(
+pub fn project_reads(
     project: &Value,
     keys: &BTreeMap<String, String>,
 ) -> (ProjectReads, Option<Demands>) {
-    match unsupported::demands(project) {
+    match unsupported::signature_demands(project) {
         Err(why) => (ProjectReads::Refused(why), None),
         Ok(demands) if !demands.any() => (ProjectReads::AsTheyAre, None),
         Ok(demands) => {
@@ -67,7 +67,7 @@ pub(crate) async fn verify(
         tag_prefix: "",
     };
     let (keys, own) = (credentials.signing_keys(), credentials.of(repo_url, project));
-    let found = problems(sources, &demand, &signed, &keys, own.as_ref()).await;
+    let found = signature_problems(sources, &demand, &signed, &keys, own.as_ref()).await;
     let found = found.map_err(|error| error.to_string())?;
     match found.is_empty() {
         true => Ok(()),

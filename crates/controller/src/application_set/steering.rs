@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::policies::Reports;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, understood_policy_spec};
-use wavegate_api::{Raw, ReadError, read};
+use wavegate_api::{Raw, ReadError, read_typed};
 use wavegate_cluster::watch::control_plane::ControlPlane;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::generate::generated::Generated;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::steer::number_of;
@@ -38,7 +38,7 @@ impl PartialEq for Versions {
 
 /// A part of an object; absent as its default.
 fn part<T: serde::de::DeserializeOwned + Default>(value: &Value) -> Result<T, ReadError> {
-    if value.is_null() { Ok(T::default()) } else { read(value) }
+    if value.is_null() { Ok(T::default()) } else { read_typed(value) }
 }
 
 /// What steers a set. It can be read again at any time.
@@ -69,14 +69,14 @@ pub struct Steered {
 /// A run as it is stored.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub object: Object,
+    pub object: StoredObject,
     spec: RolloutRunSpec,
     pub status: RolloutRunStatus,
     unreadable: Option<Unreadable>,
 }
 
 impl Run {
-    fn read(object: Object) -> Self {
+    fn read(object: StoredObject) -> Self {
         #[derive(serde::Deserialize)]
         struct Fields {
             #[serde(default)]
@@ -92,7 +92,7 @@ impl Run {
 
     /// The same of one that cannot be read: what people say does not count as unsaid, and its
     /// state stays as it is, whatever they have written.
-    fn read_apart(object: Object) -> Self {
+    fn read_apart(object: StoredObject) -> Self {
         let value = object.parse();
         let run = object.name().to_owned();
         let found = |is_in_status: bool, error: ReadError| Unreadable {
@@ -136,14 +136,14 @@ impl Steered {
         self.hides_policies = plane.hides_policies();
         let policies = plane.policies.in_namespace(&set.id.namespace);
         let version =
-            |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
+            |object: &StoredObject| (object.uid().to_owned(), object.resource_version().to_owned());
         let from = Versions {
             policies: policies.values().map(version).collect(),
             generated: Some(Arc::clone(generated)),
             labels: set.labels.clone(),
         };
         if self.from != from {
-            let version = |object: &Object| (object.uid().to_owned(), object.generation());
+            let version = |object: &StoredObject| (object.uid().to_owned(), object.generation());
             let read = policies.values().map(|one| (one.name().to_owned(), version(one)));
             let read = read.collect();
             self.rules = match policies.is_empty() {
@@ -157,8 +157,8 @@ impl Steered {
     }
 
     /// Reads the runs that have changed.
-    pub fn observe_runs(&mut self, objects: Vec<Object>) {
-        let is_known = |object: &Object| {
+    pub fn observe_runs(&mut self, objects: Vec<StoredObject>) {
+        let is_known = |object: &StoredObject| {
             self.runs.iter().any(|run| {
                 run.object.uid() == object.uid()
                     && run.object.resource_version() == object.resource_version()
@@ -237,7 +237,7 @@ impl Steered {
 }
 
 fn rules(
-    policies: impl Iterator<Item = Object>,
+    policies: impl Iterator<Item = StoredObject>,
     set: &StoredApplicationSet,
     generated: &Generated,
 ) -> Rules {

@@ -14,7 +14,7 @@ use wavegate_api::{AppProject, AppProjectSpec};
 use wavegate_application::global_projects::GlobalProjects;
 use wavegate_application::project;
 use wavegate_cluster::watch::control_plane::{ControlPlane, clusters_of};
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::windows::Window;
 use wavegate_rollout::application_set::generate::validate::KnownTargets;
 use wavegate_rollout::desired::inputs::{ProjectReads, Projects};
@@ -70,7 +70,7 @@ impl Surroundings {
         let projects = plane.projects.in_namespace(namespace);
         let secrets = plane.secrets.all();
         let version =
-            |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
+            |object: &StoredObject| (object.uid().to_owned(), object.resource_version().to_owned());
         let mut versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
         // The keys of those who sign commits.
         versions.push((String::new(), plane.trust.version().to_string()));
@@ -83,21 +83,22 @@ impl Surroundings {
             .into_iter()
             .filter_map(|name| Some((name, projects.get(name)?.parse())))
             .collect();
-        let windows =
-            |project: &Object| global.windows(&project.parse(), |name| global_values.get(name));
+        let windows = |project: &StoredObject| {
+            global.windows(&project.parse(), |name| global_values.get(name))
+        };
         self.windows =
             projects.iter().map(|(name, project)| (name.clone(), windows(project))).collect();
         let keys = plane.trust.signing_keys();
         let mut demands = ByProject::new();
         self.projects.clear();
         for (name, project) in &projects {
-            let (reads, demanded) = signed::reads(&project.parse(), &keys);
+            let (reads, demanded) = signed::project_reads(&project.parse(), &keys);
             self.projects.insert(name.clone(), reads);
             demands.extend(demanded.map(|demanded| (name.clone(), demanded)));
         }
         self.demands = Arc::new(demands);
         // One that cannot be read permits nothing.
-        let spec = |project: &Object| {
+        let spec = |project: &StoredObject| {
             project.read::<AppProject>().map(|project| project.spec).unwrap_or_default()
         };
         self.specs = projects.iter().map(|(name, project)| (name.clone(), spec(project))).collect();

@@ -53,10 +53,10 @@ use crate::context::Core;
 use crate::settings::ApplicationSetSettings;
 use kube_sim::{RequestRecord, Server};
 use wavegate_api::steering;
-use wavegate_cluster::watch::control_plane::Scope;
-use wavegate_cluster::watch::object::{Object, resource};
+use wavegate_cluster::watch::control_plane::WatchedScope;
+use wavegate_cluster::watch::object::{StoredObject, kind_resource};
 use wavegate_net::clock::Clock;
-use wavegate_rollout::application_set::Settings;
+use wavegate_rollout::application_set::DecisionSettings;
 use wavegate_source::Repositories;
 
 const NAMESPACE: &str = "argocd";
@@ -77,7 +77,7 @@ fn progressive(mut settings: ApplicationSetSettings) -> ApplicationSetSettings {
 }
 
 /// Settings of decisions.
-fn deciding(decisions: Settings) -> ApplicationSetSettings {
+fn deciding(decisions: DecisionSettings) -> ApplicationSetSettings {
     ApplicationSetSettings { decisions, ..ApplicationSetSettings::default() }
 }
 
@@ -131,7 +131,7 @@ impl ClusterState {
         let stop = CancellationToken::new();
         // Their requests are distinguished, since the controller before it may still end.
         let client = server.client_as(if settings.dry_run { DRY } else { "sets" });
-        let scope = Scope {
+        let scope = WatchedScope {
             namespace: NAMESPACE.to_owned(),
             sets_everywhere: false,
             applications_everywhere: false,
@@ -295,8 +295,8 @@ impl ClusterState {
         self.until("ApplicationSet", "set", is_over).await;
     }
 
-    fn api(&self, kind: &str) -> Api<Object> {
-        Api::namespaced_with(self.server.client_as("test"), NAMESPACE, &resource(kind))
+    fn api(&self, kind: &str) -> Api<StoredObject> {
+        Api::namespaced_with(self.server.client_as("test"), NAMESPACE, &kind_resource(kind))
     }
 
     async fn create(&self, kind: &str, name: &str, spec: Value) {

@@ -27,9 +27,9 @@ use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh};
 use wavegate_cluster::act::commands::refresh;
 use wavegate_cluster::watch::control_plane::Cache;
-use wavegate_cluster::watch::failure::reason;
-use wavegate_cluster::watch::object::{Object, api, resource};
-use wavegate_rollout::webhook::{self, Provider, Push, Refused, SECRET, Secrets};
+use wavegate_cluster::watch::failure::error_reason;
+use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
+use wavegate_rollout::webhook::{self, Provider, Push, RefusedWebhook, SECRET, Secrets};
 
 mod asked;
 
@@ -136,7 +136,7 @@ impl Webhook {
         Box::pin(async move {
             let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
             let Some(provider) = Provider::of(&header) else {
-                return refuse(&Refused::Unknown);
+                return refuse(&RefusedWebhook::Unknown);
             };
             let secrets = match self.secrets().await {
                 Ok(secrets) => secrets,
@@ -158,7 +158,7 @@ impl Webhook {
                     provider.name()
                 );
             }
-            match webhook::read(provider, &header, body) {
+            match webhook::read_payload(provider, &header, body) {
                 Err(refused) => refuse(&refused),
                 Ok(None) => (StatusCode::OK, String::new()),
                 Ok(Some(push)) => match self.send.try_send(Received { push, at: Instant::now() }) {
@@ -174,7 +174,7 @@ impl Webhook {
 
     /// A wrong secret refuses all webhooks of a server. Anyone may send such requests, so they are
     /// logged once per server in a while.
-    fn warn_of_refused(&self, provider: Provider, refused: &Refused) {
+    fn warn_of_refused(&self, provider: Provider, refused: &RefusedWebhook) {
         let is_logged = |at: &Instant| at.elapsed() < REFUSED_FOR;
         let mut logged = self.refused.lock();
         if !logged.get(&provider).is_some_and(is_logged) {
@@ -215,7 +215,7 @@ impl Webhook {
                 let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
                 Ok(Arc::new(Secrets::read(&data)))
             }
-            Err(error) => Err(reason(&error)),
+            Err(error) => Err(error_reason(&error)),
         };
         *known = Some((Instant::now(), read.clone()));
         read
@@ -247,10 +247,10 @@ impl Webhook {
         let cache = &self.core.control_plane.sets;
         let is_own_only = self.settings.namespaces.is_empty();
         let settings = self.settings.clone();
-        let meant = move |object: &Object| {
+        let meant = move |object: &StoredObject| {
             let seen: Seen = object.read().unwrap_or_default();
             let is_meant = settings.covers(object.namespace())
-                && pushes.iter().any(|push| webhook::uses(&seen.spec.generators, push));
+                && pushes.iter().any(|push| webhook::uses_push(&seen.spec.generators, push));
             is_meant.then(|| object.key())
         };
         let found = match self.matching(cache, SET, is_own_only, meant).await {
@@ -271,14 +271,14 @@ impl Webhook {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
         let is_own_only = settings.namespaces.is_empty();
-        let meant = move |object: &Object| {
+        let meant = move |object: &StoredObject| {
             let is_covered = object.namespace() == settings.control_plane_namespace
                 || settings.namespaces.matches(object.namespace());
             if !is_covered {
                 return None;
             }
             let application: Value = object.read().unwrap_or_default();
-            let deploys = pushes.iter().any(|push| webhook::deploys(&application, push));
+            let deploys = pushes.iter().any(|push| webhook::deploys_push(&application, push));
             deploys.then(|| (object.key(), is_hard(&application)))
         };
         let found = match self.matching(cache, APPLICATION, is_own_only, meant).await {
@@ -340,7 +340,7 @@ impl Webhook {
             Ok(_) => tracing::info!("refresh requested by a webhook"),
             Err(error) => {
                 self.asked.failed(name);
-                tracing::warn!(error = reason(&error), "refresh cannot be requested");
+                tracing::warn!(error = error_reason(&error), "refresh cannot be requested");
             }
         }
     }
@@ -352,11 +352,11 @@ impl Webhook {
         cache: &Cache,
         kind: &str,
         is_own_only: bool,
-        meant: impl Fn(&Object) -> Option<T> + Send + Sync + 'static,
+        meant: impl Fn(&StoredObject) -> Option<T> + Send + Sync + 'static,
     ) -> Result<Vec<T>, String> {
         let meant = Arc::new(meant);
         // Generators and sources of users may be large.
-        let among = |objects: Vec<Object>| {
+        let among = |objects: Vec<StoredObject>| {
             let meant = Arc::clone(&meant);
             let found = move || objects.iter().filter_map(|one| meant(one)).collect::<Vec<_>>();
             async move { tokio::task::spawn_blocking(found).await.unwrap_or_default() }
@@ -366,10 +366,10 @@ impl Webhook {
         }
         let own = &self.settings.control_plane_namespace;
         let namespace = is_own_only.then_some(own.as_str());
-        let api = api(&self.core.client, namespace, &resource(kind));
+        let api = kind_api(&self.core.client, namespace, &kind_resource(kind));
         let (mut found, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
-            let page = api.list(&params).await.map_err(|error| reason(&error))?;
+            let page = api.list(&params).await.map_err(|error| error_reason(&error))?;
             found.extend(among(page.items).await);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
@@ -382,10 +382,10 @@ impl Webhook {
 /// Whether an Application is asked to render its manifests again: a weaker request must not take
 /// the place of that.
 fn is_hard(application: &Value) -> bool {
-    annotations::refresh(application) == Some(Refresh::Hard)
+    annotations::requested_refresh(application) == Some(Refresh::Hard)
 }
 
-fn refuse(refused: &Refused) -> (StatusCode, String) {
+fn refuse(refused: &RefusedWebhook) -> (StatusCode, String) {
     // Anyone may send these, so they are no warnings.
     tracing::debug!(error = %refused, "webhook refused");
     (StatusCode::BAD_REQUEST, refused.to_string())
@@ -399,11 +399,11 @@ mod tests {
     use super::*;
     use kube_sim::Server;
     use wavegate_cluster::act::commands::manifests;
-    use wavegate_cluster::watch::control_plane::Scope;
+    use wavegate_cluster::watch::control_plane::WatchedScope;
     use wavegate_net::clock::Clock;
 
-    fn scope() -> Scope {
-        Scope {
+    fn scope() -> WatchedScope {
+        WatchedScope {
             namespace: "argocd".to_owned(),
             sets_everywhere: false,
             applications_everywhere: false,
@@ -424,8 +424,9 @@ mod tests {
     async fn a_push_changes_a_request_that_may_be_answered_already() {
         let server = Server::new();
         manifests::define_all(&server.client(), "test").await.unwrap();
-        let kind = resource("Application");
-        let applications: Api<Object> = api(&server.client_as("test"), Some("argocd"), &kind);
+        let kind = kind_resource("Application");
+        let applications: Api<StoredObject> =
+            kind_api(&server.client_as("test"), Some("argocd"), &kind);
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"},
         });
@@ -441,7 +442,8 @@ mod tests {
             });
             applications.create(&PostParams::default(), &application.into()).await.unwrap();
         }
-        let sets: Api<Object> = api(&server.client_as("test"), Some("argocd"), &resource(SET));
+        let sets: Api<StoredObject> =
+            kind_api(&server.client_as("test"), Some("argocd"), &kind_resource(SET));
         let set = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": SET,
             "metadata": {"name": "fleet", "annotations": {APPLICATION_SET_REFRESH: "true"}},
@@ -455,7 +457,7 @@ mod tests {
         sets.create(&PostParams::default(), &set.into()).await.unwrap();
         let set_requested = async || {
             let set = sets.get("fleet").await.unwrap().parse();
-            annotations::annotation(&set, APPLICATION_SET_REFRESH).unwrap().to_owned()
+            annotations::annotation_of(&set, APPLICATION_SET_REFRESH).unwrap().to_owned()
         };
         let core = Core::new(server.client_as("webhook"), scope(), Clock::system());
         let settings = (ApplicationSetSettings::default(), ApplicationSettings::default());
@@ -475,7 +477,7 @@ mod tests {
         };
         let requested = async |name: &str| {
             let application = applications.get(name).await.unwrap().parse();
-            let text = |key| annotations::annotation(&application, key).unwrap().to_owned();
+            let text = |key| annotations::annotation_of(&application, key).unwrap().to_owned();
             (text(REFRESH), text(annotations::REFRESH_TIMESTAMP))
         };
         let (first, second) = (receive().await, receive().await);

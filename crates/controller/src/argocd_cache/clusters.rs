@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Publisher;
 use wavegate_api::cluster::LabelledSecret;
-use wavegate_api::time::{Time, stored};
-use wavegate_application::argocd_cache::{ClusterInfo, ClusterState};
+use wavegate_api::time::{Time, stored_time};
+use wavegate_application::argocd_cache::{ClusterInfo, ShownCluster};
 use wavegate_cluster::act::control_plane::cluster_label;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::clusters::Clusters;
@@ -69,17 +69,17 @@ impl Round<'_> {
                 Some(cluster) => match tokio::time::timeout(*every, state(&cluster, clock)).await {
                     Ok(state) => state,
                     Err(_) => {
-                        ClusterState::Failed(format!("no answer within {} s", every.as_secs()))
+                        ShownCluster::Failed(format!("no answer within {} s", every.as_secs()))
                     }
                 },
-                None => ClusterState::Unread,
+                None => ShownCluster::Unread,
             };
             for secret in labelled.iter().filter(|secret| secret.server == server) {
                 self.label(secret, &state, failed).await;
             }
             if let Some(publisher) = publisher {
                 let count = counts.get(&server).copied().unwrap_or_default();
-                let info = ClusterInfo::of(state, count, Time(stored(clock.now())));
+                let info = ClusterInfo::of(state, count, Time(stored_time(clock.now())));
                 publisher.cluster(&server, &info, EXPIRATION);
             }
         }
@@ -88,7 +88,7 @@ impl Round<'_> {
     async fn label(
         &self,
         secret: &LabelledSecret,
-        state: &ClusterState,
+        state: &ShownCluster,
         failed: &mut HashMap<String, Instant>,
     ) {
         let LabelledSecret { namespace, name, version, .. } = secret;
@@ -110,21 +110,21 @@ impl Round<'_> {
     }
 }
 
-async fn state(cluster: &ClusterCache, clock: &Clock) -> ClusterState {
+async fn state(cluster: &ClusterCache, clock: &Clock) -> ShownCluster {
     if let Some(reason) = cluster.unreadable() {
-        return ClusterState::Failed(reason);
+        return ShownCluster::Failed(reason);
     }
     match cluster.capabilities().await {
-        Ok(_) if cluster.watched_kinds() == 0 => ClusterState::Unread,
-        Ok(capabilities) => ClusterState::Synced {
+        Ok(_) if cluster.watched_kinds() == 0 => ShownCluster::Unread,
+        Ok(capabilities) => ShownCluster::Synced {
             capabilities,
             resources: cluster.graph().map_or(0, |graph| graph.len()),
             kinds: cluster.watched_kinds(),
             listed_at: cluster.facts().listed_at.and_then(|at| {
                 let ago = SignedDuration::try_from(at.elapsed()).ok()?;
-                Some(Time(stored(clock.now().checked_sub(ago).ok()?)))
+                Some(Time(stored_time(clock.now().checked_sub(ago).ok()?)))
             }),
         },
-        Err(error) => ClusterState::Failed(error.to_string()),
+        Err(error) => ShownCluster::Failed(error.to_string()),
     }
 }

@@ -28,7 +28,9 @@ use crate::settings::ApplicationSettings;
 pub use clusters::{Round, run as run_clusters};
 use publisher::Followers;
 pub use publisher::{PublishedComparison, Publisher};
-use wavegate_application::argocd_cache::{Parent, Relations, ShownLabels, TreeEntry, relations};
+use wavegate_application::argocd_cache::{
+    Parent, Relations, ShownLabels, TreeEntry, object_relations,
+};
 use wavegate_cluster::act::redis::Writer;
 use wavegate_cluster::watch::cluster_cache::{ChangedTree, Excerpt, OwnerLink, TreeReaders};
 use wavegate_engine::health::Checks;
@@ -46,7 +48,7 @@ pub struct Changes {
 
 /// What keeps the copies for readers of Argo CD, and what the cluster caches report to it.
 /// `compare` takes instances whose status says something else than their tree.
-pub fn open(
+pub fn open_cache(
     settings: &ApplicationSettings,
     instances: Instances,
     writer: Writer,
@@ -67,7 +69,7 @@ pub fn open(
 /// What cluster caches keep without readers, once somebody looks for objects that nobody
 /// manages: what each object belongs to.
 pub fn owners_only() -> TreeReaders {
-    let reader = |object: &Value| related(Box::default(), relations(object), None);
+    let reader = |object: &Value| related(Box::default(), object_relations(object), None);
     TreeReaders { reader: Arc::new(reader), changed: None }
 }
 

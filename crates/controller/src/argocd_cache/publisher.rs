@@ -17,12 +17,12 @@ use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{AppProjectSpec, Raw, ResourceKey};
 use wavegate_application::argocd_cache::{
-    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, TreeEntry,
-    TreeObjects, TreeRoot, rows, tree,
+    Find, Keys, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, TreeEntry,
+    TreeNode, TreeObjects, TreeRoot, build_tree, compared_rows,
 };
 use wavegate_application::project::permits_kind_of_key;
 use wavegate_application::{ComparedResource, with_below};
-use wavegate_cluster::act::redis::{Receipt, Values, Writer};
+use wavegate_cluster::act::redis::{PendingValues, Receipt, Writer};
 use wavegate_cluster::watch::cluster_cache::{ClusterCache, GraphMember, OwnerGraph};
 use wavegate_engine::diff;
 use wavegate_engine::health::Checks;
@@ -37,7 +37,7 @@ pub struct PublishedComparison<'a> {
     /// How they are tracked.
     pub tracking: &'a Tracking,
     /// The rules of the comparison.
-    pub config: &'a diff::Config,
+    pub config: &'a diff::DiffConfig,
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
     /// The destination namespace.
@@ -141,7 +141,7 @@ impl Publisher {
         };
         let mut values = self.tree_values(instance, &mut known);
         let masked = &self.readers.masked_annotations;
-        let rows = rows(resources, compared.tracking, compared.config, masked);
+        let rows = compared_rows(resources, compared.tracking, compared.config, masked);
         values.set(self.keys.managed(instance), self.encode(&rows), self.settings.state_expiration);
         self.known.lock().insert(instance.to_owned(), known);
         self.writer.write(instance, values, compared.is_asked_for)
@@ -235,7 +235,7 @@ impl Publisher {
 
     /// Writes that an Application has no resources that could be known (CA-211 c).
     pub fn refused(&self, instance: &str) -> Receipt {
-        let mut values = Values::default();
+        let mut values = PendingValues::default();
         let empty = self.encode(&ResourceTree::default());
         values.set(self.keys.tree(instance), empty, self.settings.state_expiration);
         values.delete(self.keys.managed(instance));
@@ -247,7 +247,7 @@ impl Publisher {
     /// Removes the values of an Application that is gone (CA-216).
     pub fn forget(&self, instance: &str) {
         let known = self.known.lock().remove(instance);
-        let mut values = Values::default();
+        let mut values = PendingValues::default();
         values.delete(self.keys.tree(instance));
         values.delete(self.keys.managed(instance));
         for shard in 1..known.map_or(0, |known| known.shards) {
@@ -259,7 +259,7 @@ impl Publisher {
 
     /// Writes the information about a cluster.
     pub(super) fn cluster(&self, server: &str, info: &impl Serialize, expiration: Duration) {
-        let mut values = Values::default();
+        let mut values = PendingValues::default();
         values.set(self.keys.cluster(server), self.encode(info), expiration);
         drop(self.writer.write(&format!("cluster {server}"), values, true));
     }
@@ -280,13 +280,13 @@ impl Publisher {
         all.collect()
     }
 
-    fn tree_values(&self, instance: &str, known: &mut PublishedTree) -> Values {
+    fn tree_values(&self, instance: &str, known: &mut PublishedTree) -> PendingValues {
         let tree = self.tree(instance, known);
         known.summary = Arc::new(tree.summary());
         self.follow(instance, known);
         let shards = tree.shards(self.settings.shard_size);
         known.shards = shards.len();
-        let mut values = Values::default();
+        let mut values = PendingValues::default();
         for (number, shard) in shards.iter().enumerate() {
             let key = match number {
                 0 => self.keys.tree(instance),
@@ -338,7 +338,7 @@ impl Publisher {
         let on_nodes: Vec<_> = names.iter().flat_map(|name| graph.on_node(name)).collect();
         let hosts = entries(&on_nodes);
         let seen = TreeObjects { nodes, orphans, cluster: hosts };
-        tree(&known.roots, &seen, &InGraph(graph))
+        build_tree(&known.roots, &seen, &InGraph(graph))
     }
 
     fn encode(&self, value: &impl Serialize) -> Vec<u8> {
@@ -381,7 +381,7 @@ impl Find for InGraph<'_> {
         self.0.uid(key).map(|uid| uid.to_string())
     }
 
-    fn claiming(&self, name: &ResourceKey) -> Vec<Node> {
+    fn claiming(&self, name: &ResourceKey) -> Vec<TreeNode> {
         entries(&self.0.claiming(name)).into_iter().map(|entry| entry.node).collect()
     }
 }

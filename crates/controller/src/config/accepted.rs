@@ -74,7 +74,7 @@ impl clap::FromArgMatches for AcceptedFlags {
 }
 
 /// The names of these settings, and why each has no effect.
-pub fn accepted() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn accepted_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
     let names = |setting: &'static Accepted| {
         [setting.variable, setting.key].map(|name| (name, setting.why))
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::guards::{self, INSTANCE_LABEL};
-use super::reader::{ENGINE_PREFIX, Error, Names, Reader, pause, switch};
+use super::reader::{ConfigError, ENGINE_PREFIX, Names, Reader, pause, switch};
 use super::redis::{self, RedisFlags};
 use crate::settings::{ApplicationSettings, Namespaces};
 use wavegate_api::glob::Glob;
@@ -242,14 +242,14 @@ pub(super) fn read(
     namespace: &str,
     sets: &Namespaces,
     allow_local: bool,
-) -> Result<ApplicationSettings, Error> {
+) -> Result<ApplicationSettings, ConfigError> {
     let namespaces = read.list_in_full(
         flags.application_namespaces.clone(),
         ("ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
     );
     let namespaces = match namespaces.as_slice() {
         [] => sets.clone(),
-        patterns => Namespaces::parse(patterns).map_err(Error::ApplicationNamespaces)?,
+        patterns => Namespaces::parse(patterns).map_err(ConfigError::ApplicationNamespaces)?,
     };
     let mut settings = ApplicationSettings {
         namespaces,

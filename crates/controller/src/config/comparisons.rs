@@ -42,7 +42,7 @@ const ALL: &str = "all";
 const MAX_FIELDS: usize = 1000;
 
 /// Reads them from the data of the ConfigMap; `jq` checks their expressions.
-pub fn read(config_map: &BTreeMap<String, String>, jq: &Jq) -> SystemSettings {
+pub fn read_comparisons(config_map: &BTreeMap<String, String>, jq: &Jq) -> SystemSettings {
     let is_own = |key: &str| {
         key.starts_with(CUSTOMIZATIONS) || key == COMPARE_OPTIONS || key == IGNORE_UPDATES
     };
@@ -111,7 +111,7 @@ fn single(key: &str, text: &str, settings: &mut SystemSettings) {
 /// A map from `group/kind`, or `kind` of the core group, to the customizations by type.
 fn combined(text: &str, settings: &mut SystemSettings) {
     let at = in_config_map(CUSTOMIZATIONS);
-    let entries = match yaml::value(text) {
+    let entries = match yaml::parse_value(text) {
         Ok(Value::Object(entries)) => entries,
         Ok(_) => return settings.problem(("*", "*"), format!("{at}: not a map"), true),
         Err(error) => return settings.problem(("*", "*"), format!("{at}: {error}"), true),
@@ -141,7 +141,7 @@ fn combined(text: &str, settings: &mut SystemSettings) {
 }
 
 fn parsed(text: &str) -> Result<Value, String> {
-    yaml::value(text).map_err(|error| error.to_string())
+    yaml::parse_value(text).map_err(|error| error.to_string())
 }
 
 /// One customization of some kinds.
@@ -239,7 +239,7 @@ fn known_fields(at: &str, kind: (&str, &str), value: &Value, settings: &mut Syst
 /// Returns whether what `ignoreDifferences` ignores is ignored in changes, too.
 fn options(text: &str, settings: &mut SystemSettings) -> bool {
     let at = in_config_map(COMPARE_OPTIONS);
-    let options = match yaml::value(text) {
+    let options = match yaml::parse_value(text) {
         Ok(Value::Object(options)) => options,
         Ok(_) => {
             settings.problem(("*", "*"), format!("{at}: not a map of options"), false);
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     fn of(entries: &[(&str, &str)]) -> SystemSettings {
-        read(
+        read_comparisons(
             &entries.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect(),
             &Jq::default(),
         )

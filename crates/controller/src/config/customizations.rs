@@ -38,7 +38,7 @@ fn single(key: &str) -> Option<KindSetting> {
 
 /// A map from `group/kind`, or `kind` of the core group, to the customizations.
 fn combined(text: &str) -> Vec<KindSetting> {
-    let Ok(Value::Object(entries)) = yaml::value(text) else {
+    let Ok(Value::Object(entries)) = yaml::parse_value(text) else {
         return vec![setting(CUSTOMIZATIONS, "*", "*")];
     };
     let without_effect = |value: &Value| {

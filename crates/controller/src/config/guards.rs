@@ -69,7 +69,8 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let (scripts, problems) = health_scripts::read(read.config_map);
     settings.checks.scripts = Arc::new(scripts);
     read.warnings.extend(problems);
-    let compared = comparisons::read(read.config_map, &evaluator::jq(evaluator::JQ_TIME));
+    let compared =
+        comparisons::read_comparisons(read.config_map, &evaluator::limited_jq(evaluator::JQ_TIME));
     read.warnings.extend(compared.problems.iter().map(|problem| problem.message.clone()));
     settings.compared =
         Arc::new(SystemSettings { server_side: settings.compared.server_side, ..compared });
@@ -84,7 +85,7 @@ pub(super) fn global_projects(read: &Reader<'_>) -> GlobalProjects {
     if text.is_empty() {
         return GlobalProjects::default();
     }
-    match yaml::value(text) {
+    match yaml::parse_value(text) {
         Ok(list) => GlobalProjects::read(&list),
         Err(error) => GlobalProjects::unreadable(&error.to_string()),
     }

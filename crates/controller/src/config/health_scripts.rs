@@ -70,7 +70,7 @@ pub(super) fn read(config_map: &BTreeMap<String, String>) -> (Scripts, Vec<Strin
 
 /// The entries of the map. That it cannot be read at all is reported with the other types.
 fn of_map(text: &str, said: &mut BTreeMap<String, Said>, problems: &mut Vec<String>) {
-    let Ok(Value::Object(entries)) = yaml::value(text) else { return };
+    let Ok(Value::Object(entries)) = yaml::parse_value(text) else { return };
     for (name, entry) in entries {
         let setting = format!("{CUSTOMIZATIONS} ({name})");
         let open_libs = match &entry[OPEN_LIBS_OF_MAP] {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::accepted;
+use super::accepted::accepted_settings;
 use super::reader::Reader;
 use super::unused::{REPORTED_SETTINGS, SETTINGS};
-use wavegate_api::unknown::{hint, nearest};
+use wavegate_api::unknown::{meant_hint, nearest_name};
 
 /// At most so many unknown keys are named, since a ConfigMap may hold many thousands.
 const NAMED: usize = 20;
@@ -85,7 +85,7 @@ pub(super) fn unknown(read: &Reader<'_>) -> Vec<String> {
     let unused = SETTINGS.iter().chain(REPORTED_SETTINGS.iter());
     let mut known: BTreeSet<&str> = read.asked.iter().map(String::as_str).collect();
     known.extend(unused.flat_map(|one| one.names.iter().copied()));
-    known.extend(accepted().map(|(name, _)| name));
+    known.extend(accepted_settings().map(|(name, _)| name));
     known.extend(HONOURED);
     known.extend(OF_OTHERS);
     // Variables are no keys.
@@ -99,8 +99,8 @@ pub(super) fn unknown(read: &Reader<'_>) -> Vec<String> {
         read.config_map.keys().map(String::as_str).filter(|key| !is_known(key)).collect();
     let line = |key: &&str| {
         let shown: String = key.chars().take(SHOWN).collect();
-        let near = nearest(key, known.iter().copied().filter(|name| !name.ends_with('.')));
-        let hint = hint(near);
+        let near = nearest_name(key, known.iter().copied().filter(|name| !name.ends_with('.')));
+        let hint = meant_hint(near);
         format!("{shown} is no setting of Argo CD 3.5 or Wavegate, and has no effect{hint}")
     };
     let mut lines: Vec<String> = all.iter().take(NAMED).map(line).collect();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{Flags, QUERY_SECONDS};
-use super::reader::{Error, Reader};
+use super::reader::{ConfigError, Reader};
 use crate::settings::{ApplicationSetSettings, ProviderSettings};
 use wavegate_rollout::desired::queries::Rules;
 
@@ -31,10 +31,10 @@ const VARIABLES: [&str; 17] = [
 
 /// Fails where users of further namespaces could send tokens and requests anywhere: there the
 /// addresses must be limited, or these generators disabled (AS-504).
-pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), Error> {
+pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), ConfigError> {
     let Rules { enabled, allowed } = &settings.providers.rules;
     match *enabled && allowed.is_empty() && !settings.namespaces.is_empty() {
-        true => Err(Error::ScmProviders),
+        true => Err(ConfigError::ScmProviders),
         false => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ const KEY_PREFIX: &str = "applicationsetcontroller.";
 
 /// Why no configuration could be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ConfigError {
     /// A policy that does not exist (AS-150).
     #[error("policy: {0} is invalid; use sync, create-update, create-delete or create-only")]
     Policy(String),

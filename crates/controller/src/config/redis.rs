@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::reader::{Error, Names, Reader, pause, switch};
+use super::reader::{ConfigError, Names, Reader, pause, switch};
 use wavegate_application::argocd_cache::{
-    Credentials, ReaderSettings, RedisSettings, RedisTls, ShownLabels,
+    ReaderSettings, RedisCredentials, RedisSettings, RedisTls, ShownLabels,
 };
 
 /// Flags of Redis, which Argo CD's API server reads.
@@ -73,7 +73,7 @@ fn text(
 /// # Errors
 ///
 /// A file that cannot be read, or an unknown compression.
-pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSettings, Error> {
+pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSettings, ConfigError> {
     let default = RedisSettings::default();
     let tls = match flags.redis_use_tls {
         Some(true) => Some(tls(&flags)?),
@@ -84,7 +84,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         "gzip" => true,
         "none" => false,
         other => {
-            return Err(Error::Redis(format!(
+            return Err(ConfigError::Redis(format!(
                 "compression {other:?} is unknown; use gzip or none"
             )));
         }
@@ -167,13 +167,13 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-fn tls(flags: &RedisFlags) -> Result<RedisTls, Error> {
+fn tls(flags: &RedisFlags) -> Result<RedisTls, ConfigError> {
     let file = |path: &Option<String>| path.as_deref().map(bytes).transpose();
     let client = match (file(&flags.redis_client_certificate)?, file(&flags.redis_client_key)?) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
         _ => {
-            return Err(Error::Redis(
+            return Err(ConfigError::Redis(
                 "a client certificate needs its key; set both --redis-client-certificate and \
                  --redis-client-key"
                     .to_owned(),
@@ -188,16 +188,16 @@ fn tls(flags: &RedisFlags) -> Result<RedisTls, Error> {
     Ok(RedisTls { client, authorities, is_insecure })
 }
 
-fn bytes(path: &str) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| Error::Redis(format!("cannot read {path}: {error}")))
+fn bytes(path: &str) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|error| ConfigError::Redis(format!("cannot read {path}: {error}")))
 }
 
 /// Credentials of Redis and of the Sentinels: from the files of a directory, or from the
 /// environment (CA-116, CA-117).
-fn credentials(read: &Reader<'_>) -> Result<(Credentials, Credentials), Error> {
+fn credentials(read: &Reader<'_>) -> Result<(RedisCredentials, RedisCredentials), ConfigError> {
     let set = |name: &str| (read.environment)(name).unwrap_or_default();
     let directory = set("REDIS_CREDS_DIR_PATH");
-    let of = |user: String, password: String| Credentials { user, password };
+    let of = |user: String, password: String| RedisCredentials { user, password };
     if directory.is_empty() {
         let own = of(set("REDIS_USERNAME"), set("REDIS_PASSWORD"));
         let sentinel = of(set("REDIS_SENTINEL_USERNAME"), set("REDIS_SENTINEL_PASSWORD"));
@@ -205,7 +205,7 @@ fn credentials(read: &Reader<'_>) -> Result<(Credentials, Credentials), Error> {
     }
     let directory = Path::new(&directory);
     if !directory.is_dir() {
-        return Err(Error::Redis(format!(
+        return Err(ConfigError::Redis(format!(
             "REDIS_CREDS_DIR_PATH: there is no directory {}",
             directory.display()
         )));
@@ -215,7 +215,9 @@ fn credentials(read: &Reader<'_>) -> Result<(Credentials, Credentials), Error> {
         match std::fs::read_to_string(&path) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(Error::Redis(format!("cannot read {}: {error}", path.display()))),
+            Err(error) => {
+                Err(ConfigError::Redis(format!("cannot read {}: {error}", path.display())))
+            }
         }
     };
     let own = of(file("auth_username")?, file("auth")?);

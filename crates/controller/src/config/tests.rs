@@ -11,7 +11,7 @@ fn resolve(
     flags: Flags,
     environment: &[(&str, &str)],
     map: &[(&str, &str)],
-) -> Result<Config, Error> {
+) -> Result<Config, ConfigError> {
     let environment: BTreeMap<&str, &str> = environment.iter().copied().collect();
     let map = map.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     Config::resolve(flags, &|name| environment.get(name).map(|text| (*text).to_owned()), &map)
@@ -83,7 +83,7 @@ fn a_policy_switches_overrides_off_wherever_it_is_set_as_502() {
     assert_eq!(with(None, &[]), Ok(true));
     assert_eq!(with(Some("create-only"), &[]), Ok(false));
     assert_eq!(with(None, &[("ARGOCD_APPLICATIONSET_CONTROLLER_POLICY", "sync")]), Ok(false));
-    assert_eq!(with(Some("nope"), &[]), Err(Error::Policy("nope".into())));
+    assert_eq!(with(Some("nope"), &[]), Err(ConfigError::Policy("nope".into())));
 }
 
 #[test]

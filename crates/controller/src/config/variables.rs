@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::PREFIX;
 use super::{Config, Flags};
-use wavegate_api::unknown::{hint, nearest};
+use wavegate_api::unknown::{meant_hint, nearest_name};
 
 /// What else names of settings begin with. Other programs read such variables, too.
 const SHARED: [&str; 3] = ["ARGOCD_", "AWS_", "BITBUCKET_"];
@@ -17,7 +17,7 @@ const LETTERS: usize = 2;
 
 /// A line for each of these names that no setting has: any below that of the controller, and
 /// those that are nearly the name of a setting.
-pub fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let known = known();
     let of_shared = |name: &str| {
         let is_shared = SHARED.iter().any(|prefix| name.starts_with(prefix));
@@ -33,7 +33,7 @@ pub fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
             Some(own) => nearest_own(own, &known),
             None => Some(of_shared(&name)?.to_owned()),
         };
-        let hint = hint(near.as_deref());
+        let hint = meant_hint(near.as_deref());
         Some(format!(
             "{name} (environment) is no setting of Argo CD 3.5 or Wavegate, and has no effect{hint}"
         ))
@@ -45,7 +45,7 @@ pub fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
 /// The setting of the controller with the nearest name, without what all begin with.
 fn nearest_own(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let own = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
-    nearest(name, own).map(|near| format!("{PREFIX}{near}"))
+    nearest_name(name, own).map(|near| format!("{PREFIX}{near}"))
 }
 
 /// The variables that are looked up.
@@ -93,7 +93,7 @@ mod tests {
             ("BITBUCKET_API_BASE_ULR", "BITBUCKET_API_BASE_URL"),
         ];
         for (name, meant) in names {
-            let lines = unknown([name.to_owned()]);
+            let lines = unknown_variables([name.to_owned()]);
             let hint =
                 if meant.is_empty() { String::new() } else { format!("; did you mean {meant}?") };
             let want = format!(
@@ -119,7 +119,7 @@ mod tests {
             "AWS_REGION",
             "PATH",
         ] {
-            assert_eq!(unknown([name.to_owned()]), <Vec<String>>::new(), "{name}");
+            assert_eq!(unknown_variables([name.to_owned()]), <Vec<String>>::new(), "{name}");
         }
     }
 }

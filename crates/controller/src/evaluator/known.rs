@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use wavegate_engine::diff::jq::{Error, Found};
+use wavegate_engine::diff::jq::{Found, JqError};
 
 /// How long an expression that exceeded a limit is not evaluated again for its scope.
 const PENALTY: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ impl KnownResults {
     }
 
     pub(super) fn remember(&mut self, key: Key, found: &Found) {
-        if !matches!(found, Ok(_) | Err(Error::Mismatch(_))) {
+        if !matches!(found, Ok(_) | Err(JqError::Mismatch(_))) {
             return;
         }
         let size = size(found);

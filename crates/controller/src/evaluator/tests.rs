@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::known::ALL_REMEMBERED_SIZE;
 use super::*;
-use wavegate_engine::diff::jq::Expression;
+use wavegate_engine::diff::jq::JqExpression;
 use wavegate_engine::diff::path::{Path, remove_all};
 
 /// One evaluator for all tests of a process, as in the controller.
 fn evaluator() -> &'static Jq {
     static SHARED: std::sync::OnceLock<Jq> = std::sync::OnceLock::new();
-    SHARED.get_or_init(|| jq(JQ_TIME))
+    SHARED.get_or_init(|| limited_jq(JQ_TIME))
 }
 
 /// What asks workers about every expression, also those that are followed here.
@@ -19,11 +19,11 @@ fn workers() -> Workers {
     Workers { limit: JQ_TIME, turn: TURN, hasher: RandomState::new(), known: Mutex::default() }
 }
 
-fn paths(expression: &str, value: &Value) -> Result<Vec<Path>, Error> {
+fn paths(expression: &str, value: &Value) -> Result<Vec<Path>, JqError> {
     paths_by(&evaluator().parse("tests", &[expression]).remove(0).unwrap(), value)
 }
 
-fn paths_by(expression: &Expression, value: &Value) -> Result<Vec<Path>, Error> {
+fn paths_by(expression: &JqExpression, value: &Value) -> Result<Vec<Path>, JqError> {
     let question = Question { object: value, expressions: vec![expression] };
     evaluator().paths("tests", &[question]).remove(0).remove(0)
 }
@@ -38,7 +38,7 @@ fn del(expression: &str, mut value: Value) -> Value {
     assert_eq!(invalid(expression), None, "{expression}");
     let paths = paths(expression, &value).unwrap_or_else(|error| panic!("{expression}: {error}"));
     // By a worker, also what needs none.
-    assert_eq!(paths_by(&Expression::foreign(expression), &value), Ok(paths.clone()));
+    assert_eq!(paths_by(&JqExpression::foreign(expression), &value), Ok(paths.clone()));
     remove_all(&mut value, paths);
     value
 }
@@ -285,7 +285,7 @@ fn errors_of_consumers_are_not_caught() {
     // `.a?` catches errors of `.a`, not of its consumers; neither does `//`.
     let fails = |expression: &str, value: Value| {
         let result = paths(expression, &value);
-        assert!(matches!(result, Err(Error::Mismatch(_))), "{expression}: {result:?}");
+        assert!(matches!(result, Err(JqError::Mismatch(_))), "{expression}: {result:?}");
     };
     fails(".a? | .b", json!({"a": "text"}));
     fails("(.a // .c) | .b", json!({"a": "text"}));
@@ -316,7 +316,7 @@ fn errors_of_evaluation_are_mismatches_and_invalid_texts_are_refused() {
     for (expression, value) in mismatches {
         assert_eq!(invalid(expression), None, "{expression}");
         let found = paths(expression, &value);
-        assert!(matches!(found, Err(Error::Mismatch(_))), "{expression}: {found:?}");
+        assert!(matches!(found, Err(JqError::Mismatch(_))), "{expression}: {found:?}");
     }
     let long = format!(".{}", "a".repeat(5000));
     let refused = [
@@ -653,10 +653,10 @@ fn without_field(mut object: Value, parent: &str, field: &str) -> Value {
 /// What costs time, memory or stack fails alone, with a reason.
 #[test]
 fn expressions_that_run_away_are_stopped() {
-    let evaluator = jq(Duration::from_millis(300));
+    let evaluator = limited_jq(Duration::from_millis(300));
     let value: Value = json!({"a": (0..200).collect::<Vec<_>>(), "t": "x".repeat(50_000)});
     let ask = |expression: &str| {
-        let rules = ["first(.a[0])", expression, "first(.a[1])"].map(Expression::foreign);
+        let rules = ["first(.a[0])", expression, "first(.a[1])"].map(JqExpression::foreign);
         let question = Question { object: &value, expressions: rules.iter().collect() };
         let mut answers = evaluator.paths(expression, &[question]).remove(0);
         let (last, found, first) = (answers.remove(2), answers.remove(1), answers.remove(0));
@@ -676,13 +676,13 @@ fn expressions_that_run_away_are_stopped() {
     ];
     for (expression, why) in cases {
         match ask(expression) {
-            Err(Error::Exhausted(text)) => assert!(text.contains(why), "{expression}: {text}"),
+            Err(JqError::Exhausted(text)) => assert!(text.contains(why), "{expression}: {text}"),
             other => panic!("{expression}: {other:?}"),
         }
     }
     // Matching takes linear time: it ends, or is stopped as all others.
     let found = ask(r#"select(.t | test("(x+x+)+y"))"#);
-    assert!(matches!(found, Ok(_) | Err(Error::Exhausted(_))), "{found:?}");
+    assert!(matches!(found, Ok(_) | Err(JqError::Exhausted(_))), "{found:?}");
     let nested = format!("{}.a{}", "(".repeat(2000), ")".repeat(2000));
     // Read or refused, but not the end of this process.
     let _ = evaluator.parse("tests", &[nested.as_str(), ".a"]);
@@ -692,9 +692,9 @@ fn expressions_that_run_away_are_stopped() {
 /// One rule that runs away costs its time once, and does not hide the others.
 #[test]
 fn an_expression_that_exceeds_a_limit_is_not_tried_again_for_a_while() {
-    let evaluator = jq(Duration::from_millis(300));
+    let evaluator = limited_jq(Duration::from_millis(300));
     let objects: Vec<Value> = (0..300).map(|n| json!({"n": n, "a": 1})).collect();
-    let rules = ["def f: f; f", "first(.a)"].map(Expression::foreign);
+    let rules = ["def f: f; f", "first(.a)"].map(JqExpression::foreign);
     let questions = || -> Vec<Question<'_>> {
         let ask = |object| Question { object, expressions: rules.iter().collect() };
         objects.iter().map(ask).collect()
@@ -703,7 +703,7 @@ fn an_expression_that_exceeds_a_limit_is_not_tried_again_for_a_while() {
         let began = Instant::now();
         let answers = evaluator.paths("an application", &questions());
         for answer in &answers {
-            let stopped = matches!(answer[0], Err(Error::Exhausted(_) | Error::Deferred(_)));
+            let stopped = matches!(answer[0], Err(JqError::Exhausted(_) | JqError::Deferred(_)));
             assert!(stopped, "{round}: {answer:?}");
             assert_eq!(answer[1].as_ref().map(Vec::len), Ok(1), "{round}");
         }
@@ -719,7 +719,7 @@ fn a_request_that_leaves_its_worker_is_continued() {
     let evaluator = by_turns(JQ_TIME, Duration::ZERO);
     let texts: Vec<String> = (0..10).map(|n| format!("first(.a[{n}])")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let rules: Vec<Expression> =
+    let rules: Vec<JqExpression> =
         evaluator.parse("turns", &texts).into_iter().map(Result::unwrap).collect();
     let objects: Vec<Value> = (0..10).map(|n| json!({"n": n, "a": vec![n; 10]})).collect();
     let ask = |object| Question { object, expressions: rules.iter().collect() };
@@ -805,12 +805,13 @@ fn all_answers_of_a_comparison_are_bounded() {
     assert_eq!(answers.all[&(999, 0)], Err(too_many()));
     let object = json!({"data": (0..2000).map(|n| (n.to_string(), n)).collect::<BTreeMap<_, _>>()});
     let texts = vec![".data[] | select(. * 1 == .)"; 500];
-    let evaluate = jq(JQ_TIME);
-    let expressions: Vec<Expression> = texts.iter().map(|text| Expression::foreign(text)).collect();
+    let evaluate = limited_jq(JQ_TIME);
+    let expressions: Vec<JqExpression> =
+        texts.iter().map(|text| JqExpression::foreign(text)).collect();
     let question = Question { object: &object, expressions: expressions.iter().collect() };
     let found = evaluate.paths("tests", &[question]).remove(0);
     assert!(found.first().is_some_and(|found| found.as_ref().is_ok_and(|all| all.len() == 2000)));
-    let exceeds = |found: &Result<_, Error>| matches!(found, Err(Error::Exhausted(_)));
+    let exceeds = |found: &Result<_, JqError>| matches!(found, Err(JqError::Exhausted(_)));
     assert!(found.last().is_some_and(exceeds), "{:?}", found.last().map(Result::is_ok));
 }
 

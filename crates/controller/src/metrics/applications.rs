@@ -13,13 +13,13 @@ use wavegate_api::conditions::application as condition;
 use wavegate_api::listed::{ListedApplication, ListedWord, condition_of};
 use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_net::redact;
 
 impl Kept {
     pub(super) fn encode_applications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Some(settings) = self.application_settings.get() else { return Ok(()) };
-        let is_covered = |object: &Object| {
+        let is_covered = |object: &StoredObject| {
             object.namespace() == settings.control_plane_namespace
                 || settings.namespaces.matches(object.namespace())
         };

@@ -18,7 +18,7 @@ use wavegate_cluster::act::redis::RedisMetrics;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_net::clock::Clock;
-use wavegate_rollout::rollout::counts::Counts;
+use wavegate_rollout::rollout::counts::StepCounts;
 use wavegate_source::GitRequests;
 
 /// Histograms by labels.
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     pub(super) application_settings: OnceLock<ApplicationSettings>,
     pub(super) queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
     pub(super) notifier: OnceLock<Notifier>,
-    pub(super) rollouts: Mutex<HashMap<ObjectKey, Counts>>,
+    pub(super) rollouts: Mutex<HashMap<ObjectKey, StepCounts>>,
     pub(super) reconciles: Histograms<2>,
     pub(super) steps: Histograms<3>,
     pub(super) transitions: Family<Labels<3>, Counter>,

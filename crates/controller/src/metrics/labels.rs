@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wavegate_api::ObjectKey;
-use wavegate_rollout::rollout::counts::Counts;
+use wavegate_rollout::rollout::counts::StepCounts;
 
 /// Labels of a series, in a fixed order.
 pub(super) type Labels<const N: usize> = [(&'static str, String); N];
@@ -41,7 +41,7 @@ fn step_label(step: Option<usize>) -> String {
 }
 
 /// Applications by the labels of their step and phase.
-pub(super) fn by_step(counts: &Counts) -> BTreeMap<(String, &'static str), u64> {
+pub(super) fn by_step(counts: &StepCounts) -> BTreeMap<(String, &'static str), u64> {
     let mut by_step = BTreeMap::new();
     for ((step, phase), count) in &counts.applications {
         *by_step.entry((step_label(*step), phase.name())).or_default() += count;

@@ -10,7 +10,7 @@ use super::kept::Kept;
 use super::labels::{of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::RolloutRunStatus;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::rollout::steer::number_of;
 
 /// The most signatures of failures that a run shows.
@@ -72,7 +72,7 @@ impl Kept {
         }
         let Some(settings) = self.settings.get() else { return Vec::new() };
         let mut latest: BTreeMap<ObjectKey, (Option<u64>, RolloutRunStatus)> = BTreeMap::new();
-        let is_allowed = |object: &Object| settings.covers(object.namespace());
+        let is_allowed = |object: &StoredObject| settings.covers(object.namespace());
         for object in self.runs.all().into_iter().filter(is_allowed) {
             let run: Run = object.read().unwrap_or_default();
             let set = ObjectKey::new(object.namespace(), &run.spec.application_set);

@@ -14,7 +14,7 @@ use super::kept::Kept;
 use super::labels::{by_step, label_names, of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::application_set::status::stored::Status;
 
@@ -63,7 +63,7 @@ impl ShownStatus {
         let status = Status::read(&summary);
         let rollout = status.rollout.as_ref()?;
         let steps = u64::try_from(rollout.steps).ok()?;
-        let rollout = report_input::rollout(&status, rollout);
+        let rollout = report_input::read_rollout(&status, rollout);
         let open = rollout.step.filter(|_| !rollout.is_complete);
         Some((open.map_or(0, |step| step as u64 + 1), steps))
     }
@@ -88,9 +88,9 @@ impl Kept {
     /// The ApplicationSets in allowed namespaces (AS-601).
     fn shown(&self) -> Vec<(ObjectKey, Shown)> {
         let Some(settings) = self.settings.get() else { return Vec::new() };
-        let is_allowed = |object: &Object| settings.covers(object.namespace());
+        let is_allowed = |object: &StoredObject| settings.covers(object.namespace());
         // A field of another type hides the rest, and not the set.
-        let read = |object: Object| (object.key(), object.read().unwrap_or_default());
+        let read = |object: StoredObject| (object.key(), object.read().unwrap_or_default());
         self.sets.all().into_iter().filter(is_allowed).map(read).collect()
     }
 

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use wavegate_api::ObjectKey;
-use wavegate_cluster::act::sync::retry::jitter;
+use wavegate_cluster::act::sync::retry::jitter_of;
 
 /// The pause after the first failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(200);
 
 /// Exponential back-off after consecutive failures.
 #[derive(Clone, Copy, Debug)]
-pub struct Backoff {
+pub struct FailureBackoff {
     /// Maximum pause, without jitter.
     pub longest: Duration,
 }
 
-impl Backoff {
+impl FailureBackoff {
     /// The pause after a number of previous failures, with a jitter of 25 % that depends on
     /// key and number, so that objects which failed together are not retried together.
     pub fn pause(self, failures: u32, key: &ObjectKey) -> Duration {
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(self.longest);
-        pause.mul_f64(0.75 + 0.5 * jitter(&(key, failures)))
+        pause.mul_f64(0.75 + 0.5 * jitter_of(&(key, failures)))
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_are_bounded_and_differ() {
-        let backoff = Backoff { longest: Duration::from_secs(300) };
+        let backoff = FailureBackoff { longest: Duration::from_secs(300) };
         let seconds = |failures, name: &str| {
             backoff.pause(failures, &ObjectKey::new("ns", name)).as_secs_f64()
         };

@@ -23,11 +23,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use super::error::{Error, ErrorAction};
+use super::error::{ErrorAction, ReconcileError};
 use wavegate_api::ObjectKey;
 
-pub use backoff::Backoff;
-pub use queue::{Queue, QueueStats, Request, Trigger};
+pub use backoff::FailureBackoff;
+pub use queue::{Queue, QueueRequest, QueueStats, Trigger};
 pub use result::{ReconcileResult, Wake};
 pub use slots::Slots;
 pub use work::Work;
@@ -39,7 +39,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(900);
 /// A controller that the scheduler runs.
 pub trait Reconciler: Send + Sync + 'static {
     /// The request of a reconcile.
-    type Request: Request;
+    type Request: QueueRequest;
     /// Whether running reconciles are completed at a shutdown, or cancelled.
     const FINISHES: bool;
 
@@ -55,10 +55,10 @@ pub trait Reconciler: Send + Sync + 'static {
         &self,
         key: &ObjectKey,
         trigger: Trigger<Self::Request>,
-    ) -> impl Future<Output = Result<ReconcileResult, Error>> + Send;
+    ) -> impl Future<Output = Result<ReconcileResult, ReconcileError>> + Send;
 
     /// Reports on the object that its reconcile failed because of a bug.
-    fn report(&self, key: &ObjectKey, error: &Error) -> impl Future<Output = ()> + Send;
+    fn report(&self, key: &ObjectKey, error: &ReconcileError) -> impl Future<Output = ()> + Send;
 
     /// Drops the cached state of a deleted object.
     fn forget(&self, key: &ObjectKey) -> impl Future<Output = ()> + Send;
@@ -105,7 +105,7 @@ pub async fn run<C: Reconciler>(
 pub(crate) async fn contained<C: Reconciler>(
     controller: &C,
     key: &ObjectKey,
-    reconcile: impl Future<Output = Result<ReconcileResult, Error>>,
+    reconcile: impl Future<Output = Result<ReconcileResult, ReconcileError>>,
 ) -> ReconcileResult {
     let reconcile = AssertUnwindSafe(reconcile).catch_unwind();
     let error = match tokio::time::timeout(TIME_LIMIT, reconcile).await {
@@ -116,8 +116,8 @@ pub(crate) async fn contained<C: Reconciler>(
             return ended;
         }
         Ok(Ok(Err(error))) => error,
-        Ok(Err(panic)) => Error::Panic(panic_text(panic.as_ref())),
-        Err(_) => Error::TimeLimit(TIME_LIMIT),
+        Ok(Err(panic)) => ReconcileError::Panic(panic_text(panic.as_ref())),
+        Err(_) => ReconcileError::TimeLimit(TIME_LIMIT),
     };
     match error.action() {
         ErrorAction::Outdated => {

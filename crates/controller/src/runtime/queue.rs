@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, after_conflict};
+use super::backoff::{FailureBackoff, after_conflict};
 use super::result::{ReconcileResult, Wake};
 use super::work::{Running, Work};
 use wavegate_api::ObjectKey;
 
 /// The request of a reconcile.
-pub trait Request: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+pub trait QueueRequest: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// The request that includes both.
     #[must_use]
     fn and(self, other: Self) -> Self;
@@ -58,7 +58,7 @@ struct Entry<R> {
     conflicts: u32,
 }
 
-impl<R: Request> Default for Entry<R> {
+impl<R: QueueRequest> Default for Entry<R> {
     fn default() -> Self {
         Self {
             request: R::default(),
@@ -87,7 +87,7 @@ struct Inner<R> {
     retries: u64,
 }
 
-impl<R: Request> Inner<R> {
+impl<R: QueueRequest> Inner<R> {
     fn push(&mut self, key: ObjectKey, first: bool) {
         if first { &mut self.first } else { &mut self.ready }.push_back(key);
     }
@@ -98,11 +98,11 @@ impl<R: Request> Inner<R> {
 pub struct Queue<R> {
     inner: Mutex<Inner<R>>,
     changed: Notify,
-    backoff: Backoff,
+    backoff: FailureBackoff,
     work: Work,
 }
 
-impl<R: Request> Entry<R> {
+impl<R: QueueRequest> Entry<R> {
     fn is_enqueued(&mut self, work: &Work, now: Instant) {
         if !self.queued {
             work.adds.inc();
@@ -112,9 +112,9 @@ impl<R: Request> Entry<R> {
     }
 }
 
-impl<R: Request> Queue<R> {
+impl<R: QueueRequest> Queue<R> {
     /// An empty queue.
-    pub fn new(backoff: Backoff) -> Self {
+    pub fn new(backoff: FailureBackoff) -> Self {
         let inner = Inner {
             entries: HashMap::new(),
             first: VecDeque::new(),
@@ -356,7 +356,7 @@ pub trait QueueStats: Send + Sync {
     fn running(&self) -> Running;
 }
 
-impl<R: Request> QueueStats for Queue<R> {
+impl<R: QueueRequest> QueueStats for Queue<R> {
     fn depth(&self) -> usize {
         self.inner.lock().entries.values().filter(|entry| entry.queued).count()
     }
@@ -390,7 +390,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     struct Urgent(bool);
 
-    impl Request for Urgent {
+    impl QueueRequest for Urgent {
         fn and(self, other: Self) -> Self {
             Self(self.0 || other.0)
         }
@@ -401,7 +401,7 @@ mod tests {
     }
 
     fn queue() -> Queue<Urgent> {
-        Queue::new(Backoff { longest: Duration::from_secs(120) })
+        Queue::new(FailureBackoff { longest: Duration::from_secs(120) })
     }
 
     fn key(name: &str) -> ObjectKey {

@@ -22,7 +22,7 @@ pub type Text = Arc<dyn Fn() -> Result<String, std::fmt::Error> + Send + Sync>;
 /// # Errors
 ///
 /// When the address cannot be used; the error contains it as given.
-pub fn metrics(
+pub fn serve_metrics(
     addr: String,
     text: Text,
     shutdown: CancellationToken,

@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub use metrics::metrics;
-pub use webhook::{Receive, webhook};
+pub use metrics::serve_metrics;
+pub use webhook::{Receive, serve_webhook};
 
 /// Readiness of the process, shared by its parts.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Readiness {
 ///
 /// When the address cannot be used; the error contains it as given. An address such as
 /// `:8081` means all interfaces.
-pub fn probes(
+pub fn serve_probes(
     addr: String,
     readiness: Readiness,
     shutdown: CancellationToken,

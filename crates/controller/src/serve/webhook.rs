@@ -32,7 +32,7 @@ pub type Receive =
 /// # Errors
 ///
 /// When the address cannot be used; the error contains it as given.
-pub fn webhook(
+pub fn serve_webhook(
     addr: String,
     receive: Receive,
     shutdown: CancellationToken,

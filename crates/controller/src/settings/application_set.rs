@@ -18,7 +18,7 @@ pub struct ApplicationSetSettings {
     /// Additional namespaces to watch (AS-400).
     pub namespaces: Namespaces,
     /// What decisions depend on.
-    pub decisions: application_set::Settings,
+    pub decisions: application_set::DecisionSettings,
     /// Nothing is written; intended changes are logged (AS-161).
     pub dry_run: bool,
     /// ApplicationSets that are reconciled in parallel.
@@ -70,9 +70,9 @@ impl Default for ApplicationSetSettings {
         Self {
             control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             namespaces: Namespaces::default(),
-            decisions: application_set::Settings {
-                jq: crate::evaluator::jq(crate::evaluator::JQ_TIME),
-                ..application_set::Settings::default()
+            decisions: application_set::DecisionSettings {
+                jq: crate::evaluator::limited_jq(crate::evaluator::JQ_TIME),
+                ..application_set::DecisionSettings::default()
             },
             dry_run: false,
             concurrent_reconciliations: 10,

@@ -51,7 +51,7 @@ impl Attempt {
         let limit = limit.and_then(|limit| u64::try_from(limit).ok());
         // Only between two attempts, a running operation has a finish time.
         let ended = of_field(&operation.finished_at);
-        let wait = sync::delay(backoff.as_ref(), retries).unwrap_or_default();
+        let wait = sync::retry_delay(backoff.as_ref(), retries).unwrap_or_default();
         Some(Self {
             number: retries.saturating_add(1),
             most: limit.map(|limit| limit.saturating_add(1)),

@@ -31,7 +31,7 @@ pub struct Below {
 /// The object that keeps a workload from being ready, and what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cause {
+pub struct WorkloadCause {
     /// Kind of the object: `Pod`, or the one whose Pods cannot be created.
     pub kind: String,
     /// Its namespace.
@@ -55,7 +55,7 @@ pub struct Cause {
 }
 
 /// `Pod shop/web-1 (and 2 more): container main: CrashLoopBackOff: …`.
-impl fmt::Display for Cause {
+impl fmt::Display for WorkloadCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name, container, reason, message, others, .. } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
@@ -93,7 +93,7 @@ pub fn has_pods(group: &str, kind: &str) -> bool {
 }
 
 /// The newest ReplicaSet of a Deployment, whose Pods count.
-pub fn newest(replica_sets: &[Value]) -> Option<&Value> {
+pub fn newest_replica_set(replica_sets: &[Value]) -> Option<&Value> {
     const REVISION: &str = "/metadata/annotations/deployment.kubernetes.io~1revision";
     let revision = |set: &&Value| set.text(REVISION).parse::<u64>().unwrap_or_default();
     let created = |set: &&Value| set.text("/metadata/creationTimestamp").to_owned();
@@ -102,7 +102,7 @@ pub fn newest(replica_sets: &[Value]) -> Option<&Value> {
 
 /// Pods that are not as they should be, and hold the workload, the worst first: those whose
 /// Events are worth reading.
-pub fn suspects(below: &Below) -> Vec<&Value> {
+pub fn suspect_pods(below: &Below) -> Vec<&Value> {
     let rank = |pod: &Suspect<'_>| of_pod(pod, &[]).map_or(u8::MAX, |(rank, _)| rank);
     let mut pods: Vec<Suspect<'_>> = unready(below).collect();
     pods.sort_by_key(|pod| order(rank(pod), is_older(below, pod.raw)));
@@ -121,23 +121,24 @@ fn order(rank: u8, is_older: bool) -> (bool, bool, u8) {
 }
 
 /// Why the workload is not ready; `None` when nothing of what was read says so.
-pub fn cause(below: &Below) -> Option<Cause> {
+pub fn workload_cause(below: &Below) -> Option<WorkloadCause> {
     let events: Vec<EventView> = below.events.iter().map(read_leniently).collect();
     let of_pod = |pod: Suspect<'_>| {
         let (rank, cause) = of_pod(&pod, &events)?;
         let is_older = is_older(below, pod.raw);
         let has_to_be_deleted = is_older && waits_for_older(&below.workload);
-        Some((order(rank, is_older), rank, Cause { has_to_be_deleted, ..cause }))
+        Some((order(rank, is_older), rank, WorkloadCause { has_to_be_deleted, ..cause }))
     };
-    let mut found: Vec<((bool, bool, u8), u8, Cause)> = unready(below).filter_map(of_pod).collect();
+    let mut found: Vec<((bool, bool, u8), u8, WorkloadCause)> =
+        unready(below).filter_map(of_pod).collect();
     // Stable: of equal ones the first by name.
     found.sort_by(|(a, _, one), (b, _, other)| (a, &one.name).cmp(&(b, &other.name)));
-    let others = |cause: &Cause| {
+    let others = |cause: &WorkloadCause| {
         found.iter().filter(|(.., other)| other.reason == cause.reason).count().saturating_sub(1)
     };
     let worst = found
         .first()
-        .map(|(_, rank, cause)| (*rank, Cause { others: others(cause), ..cause.clone() }));
+        .map(|(_, rank, cause)| (*rank, WorkloadCause { others: others(cause), ..cause.clone() }));
     match (worst, uncreated(below, &events)) {
         // Pods that only start say less than that others cannot be created.
         (Some((rank, _)), Some(uncreated)) if rank >= rank::STARTS => Some(uncreated),
@@ -158,7 +159,7 @@ mod rank {
 /// The Pods that are not being deleted: of a Deployment those of its newest version, of a
 /// StatefulSet those of all revisions, since it waits for older ones, too.
 fn present(below: &Below) -> impl Iterator<Item = &Value> {
-    let set = newest(&below.replica_sets).map(Raw::uid);
+    let set = newest_replica_set(&below.replica_sets).map(Raw::uid);
     let is_present = move |pod: &&Value| {
         let owned = |uid: &str| pod.owners().any(|owner| owner.uid == uid);
         !pod.is_deleting() && set.is_none_or(owned)
@@ -199,16 +200,16 @@ fn word_or<'a>(word: &'a str, other: &'a str) -> &'a str {
 }
 
 /// What a Pod waits for, or what it failed on.
-fn of_pod(pod: &Suspect<'_>, events: &[EventView]) -> Option<(u8, Cause)> {
+fn of_pod(pod: &Suspect<'_>, events: &[EventView]) -> Option<(u8, WorkloadCause)> {
     let Suspect { raw, view: PodView { spec, status } } = pod;
-    let cause = |container: &str, reason: &str, message: &str| Cause {
+    let cause = |container: &str, reason: &str, message: &str| WorkloadCause {
         kind: "Pod".to_owned(),
         namespace: raw.namespace().to_owned(),
         name: raw.name().to_owned(),
         container: container.to_owned(),
         reason: reason.to_owned(),
         message: cut(message),
-        ..Cause::default()
+        ..WorkloadCause::default()
     };
     // Init containers come first, in time as well.
     let statuses = || status.init_container_statuses.iter().chain(&status.container_statuses);
@@ -323,16 +324,16 @@ fn latest<'a>(
 
 /// Why Pods of a workload are not created, such as a quota: a condition of its ReplicaSet,
 /// or an Event of a controller whose kind has no such condition.
-fn uncreated(below: &Below, events: &[EventView]) -> Option<Cause> {
-    let of = |object: &Value, kind: &str, message: &str| Cause {
+fn uncreated(below: &Below, events: &[EventView]) -> Option<WorkloadCause> {
+    let of = |object: &Value, kind: &str, message: &str| WorkloadCause {
         kind: kind.to_owned(),
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         reason: "FailedCreate".to_owned(),
         message: cut(message),
-        ..Cause::default()
+        ..WorkloadCause::default()
     };
-    let replica_set = newest(&below.replica_sets).map(|set| (set, "ReplicaSet"));
+    let replica_set = newest_replica_set(&below.replica_sets).map(|set| (set, "ReplicaSet"));
     let objects = [replica_set, Some((&below.workload, below.workload.kind()))];
     for (object, kind) in objects.into_iter().flatten() {
         let view: WorkloadView = read_leniently(object);

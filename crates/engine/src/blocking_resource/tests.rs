@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::of;
+use super::blocking_of;
 
 fn result(name: &str, status: &str, phase: &str, hook: bool) -> Value {
     json!({"kind": "Job", "name": name, "status": status, "hookPhase": phase,
@@ -52,7 +52,7 @@ fn the_resource_is_found_in_order_of_importance() {
         ("nothing", "", &json!([]), &json!([resource("a", "Synced", "Healthy")]), None),
     ];
     for (why, phase, results, resources, want) in cases {
-        let got = of(&application(phase, results.clone(), resources.clone())).resource;
+        let got = blocking_of(&application(phase, results.clone(), resources.clone())).resource;
         let got = got.as_ref().map(|one| (one.name.as_str(), one.status.as_str()));
         assert_eq!(got, want, "{why}");
     }
@@ -72,7 +72,7 @@ fn a_resource_that_does_not_count_is_not_named() {
     let named = |health: &str| {
         let mut application = application("Succeeded", json!([]), list.clone());
         application["status"]["health"]["status"] = health.into();
-        of(&application).resource.map(|resource| resource.name).unwrap_or_default()
+        blocking_of(&application).resource.map(|resource| resource.name).unwrap_or_default()
     };
     for (health, want) in [
         ("Progressing", "web"),
@@ -91,7 +91,7 @@ fn the_reason_is_the_operations_the_resources_or_a_conditions() {
     let reason = |phase: &str| {
         let mut application = application(phase, json!([]), ill.clone());
         application["status"]["operationState"]["message"] = "the operation's".into();
-        of(&application).reason
+        blocking_of(&application).reason
     };
     let own = "Deployment n/web is Degraded: so";
     for (phase, want) in [
@@ -107,9 +107,9 @@ fn the_reason_is_the_operations_the_resources_or_a_conditions() {
     let condition = json!({"status": {"conditions": [
             {"type": "SharedResourceWarning", "message": "a warning"},
             {"type": "ComparisonError", "message": "cannot read the repository"}]}});
-    assert_eq!(of(&condition).reason, "cannot read the repository");
-    assert_eq!(of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
-    assert_eq!(of(&Value::Null), super::Blocking::default());
+    assert_eq!(blocking_of(&condition).reason, "cannot read the repository");
+    assert_eq!(blocking_of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
+    assert_eq!(blocking_of(&Value::Null), super::Blocking::default());
 }
 
 #[test]
@@ -160,16 +160,16 @@ fn the_reason_names_the_resource_in_the_words_of_its_health() {
     for (name, (phase, results), health, want) in cases {
         let mut application = application(phase, results, resources(health));
         application["status"]["operationState"]["message"] = "waiting for x".into();
-        assert_eq!(of(&application).reason, want, "{name}");
+        assert_eq!(blocking_of(&application).reason, want, "{name}");
     }
     let mut failed = json!([resource("web", "OutOfSync", "Healthy")]);
     failed[0]["kind"] = "ConfigMap".into();
     failed[0]["group"] = "".into();
     let mut application = application("Succeeded", json!([]), failed);
-    assert_eq!(of(&application).reason, "ConfigMap n/web is OutOfSync");
+    assert_eq!(blocking_of(&application).reason, "ConfigMap n/web is OutOfSync");
     application["status"]["conditions"] =
         json!([{"type": "ComparisonError", "message": "cannot read the repository"}]);
-    assert_eq!(of(&application).reason, "cannot read the repository");
+    assert_eq!(blocking_of(&application).reason, "cannot read the repository");
 }
 
 /// A cluster that cannot be read was hidden by the last known health of a resource.
@@ -184,7 +184,7 @@ fn without_a_comparison_the_error_is_the_reason() {
         let mut application = application("Succeeded", json!([]), resources);
         application["status"]["sync"] = json!({"status": sync});
         application["status"]["conditions"] = error.clone();
-        assert_eq!(of(&application).reason, want, "{sync}");
+        assert_eq!(blocking_of(&application).reason, want, "{sync}");
     }
 }
 
@@ -196,7 +196,7 @@ fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
         let resources: Vec<Value> = [extra].into_iter().chain(more).collect();
         let mut application = application("Succeeded", result, resources.into());
         application["spec"]["syncPolicy"]["automated"] = automated;
-        of(&application)
+        blocking_of(&application)
     };
     let skipped = |message: &str| {
         json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "old",
@@ -245,14 +245,14 @@ fn a_deletion_to_be_confirmed_and_a_terminated_hook_are_named() {
     waits["status"]["operationState"]["message"] =
         "waiting for pruning confirmation of apps/Deployment/old and 1 more resource".into();
     assert_eq!(
-        of(&waits).reason,
+        blocking_of(&waits).reason,
         "Deployment n/old is not in the source any more, and its deletion has to be confirmed"
     );
     let hook = json!([{"kind": "Job", "name": "migrate", "hookType": "PreSync",
             "hookPhase": "Failed", "message": "Terminated"}]);
     let mut ended = application("Failed", hook, json!([]));
     ended["status"]["operationState"]["message"] = "Operation terminated".into();
-    assert_eq!(of(&ended).reason, "its sync failed: Operation terminated");
+    assert_eq!(blocking_of(&ended).reason, "its sync failed: Operation terminated");
 }
 
 #[test]
@@ -295,19 +295,19 @@ fn an_operation_that_is_retried_names_the_attempt_and_its_time() {
         state["retryCount"] = 1.into();
         state["finishedAt"] = ended.into();
         state["operation"]["retry"] = json!({"limit": limit, "backoff": {"duration": "8s"}});
-        let blocking = of(&application);
+        let blocking = blocking_of(&application);
         assert_eq!(blocking.reason, want, "{name}");
         let until = ended.map(|_| "2026-01-01T18:53:12Z".parse().unwrap());
         assert_eq!(blocking.until, until, "{name}");
         application["status"]["operationState"]["phase"] = "Terminating".into();
-        assert_eq!(of(&application).until, None, "{name}: no attempt follows");
+        assert_eq!(blocking_of(&application).until, None, "{name}: no attempt follows");
     }
 }
 
 #[test]
 fn the_start_is_that_of_the_wait() {
     let mut waits = application("Running", json!([result("h", "", "Running", true)]), json!([]));
-    let since = |application: &Value| of(application).since.map(|at| at.to_string());
+    let since = |application: &Value| blocking_of(application).since.map(|at| at.to_string());
     assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:00Z"), "the operation's start");
     waits["status"]["operationState"]["syncResult"]["resources"][0]["since"] =
         "2026-01-01T00:00:05Z".into();

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::path::{Path, Step, to_pointer};
+use super::path::{Path, PathStep, to_pointer};
 
 /// One path where the live and the predicted object differ.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct ValueChange {
     /// JSON pointer into the live object, or into the predicted one when live has no such
     /// field. Can be used in `jsonPointers`.
     pub path: String,
@@ -18,13 +18,13 @@ pub struct Change {
 
 /// Lists the differences, ordered by path. An object or list that exists on one side only
 /// is one change.
-pub fn changes(from: &Value, to: &Value) -> Vec<Change> {
+pub fn list_changes(from: &Value, to: &Value) -> Vec<ValueChange> {
     let mut out = Vec::new();
     walk(Some(from), Some(to), &mut Path::new(), &mut out);
     out
 }
 
-fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec<Change>) {
+fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec<ValueChange>) {
     if from == to {
         return;
     }
@@ -38,7 +38,7 @@ fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                path.push(Step::Key(key.clone()));
+                path.push(PathStep::Key(key.clone()));
                 walk(one.get(key), other.get(key), path, out);
                 path.pop();
             }
@@ -50,14 +50,14 @@ fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec
 
 /// Lists of equal length differ element by element. Otherwise equal elements at both ends
 /// are skipped, so that an added element is one change.
-fn walk_lists(one: &[Value], other: &[Value], path: &mut Path, out: &mut Vec<Change>) {
+fn walk_lists(one: &[Value], other: &[Value], path: &mut Path, out: &mut Vec<ValueChange>) {
     let shorter = one.len().min(other.len());
     let longer = one.len().max(other.len());
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let tail = |count: &usize| one[one.len() - 1 - count] == other[other.len() - 1 - count];
     let at_end = (0..shorter - same).take_while(tail).count();
     for index in same..longer - at_end {
-        path.push(Step::Index(index));
+        path.push(PathStep::Index(index));
         let within = |list: &[Value]| index < list.len() - at_end;
         let from = one.get(index).filter(|_| within(one));
         let to = other.get(index).filter(|_| within(other));
@@ -66,6 +66,6 @@ fn walk_lists(one: &[Value], other: &[Value], path: &mut Path, out: &mut Vec<Cha
     }
 }
 
-fn change(path: &Path, from: Option<&Value>, to: Option<&Value>) -> Change {
-    Change { path: to_pointer(path), from: from.cloned(), to: to.cloned() }
+fn change(path: &Path, from: Option<&Value>, to: Option<&Value>) -> ValueChange {
+    ValueChange { path: to_pointer(path), from: from.cloned(), to: to.cloned() }
 }

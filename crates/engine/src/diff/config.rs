@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::jq::Jq;
-use super::rule::{MAX_RULES, Problem, Rule, add_rule};
+use super::rule::{MAX_RULES, Rule, RuleProblem, add_rule};
 use super::schema::Schemas;
 use super::system::SystemSettings;
 use wavegate_api::Raw;
 use wavegate_api::annotations::{
-    CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, SYNC_OPTIONS, annotation, items,
+    CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, SYNC_OPTIONS, annotation_items,
+    annotation_of,
 };
 use wavegate_api::kind::KindRef;
 use wavegate_api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
@@ -31,7 +32,7 @@ const WITH_WEBHOOKS: &str = "IncludeMutationWebhook=true";
 
 /// How to compare. Start with [`Config::default`] or [`Config::from_application`].
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct DiffConfig {
     /// The field manager whose server-side apply entry defines which fields are owned by us.
     pub manager: String,
     /// Another manager whose fields are migrated to server-side apply (SE-346).
@@ -56,7 +57,7 @@ pub struct Config {
     pub server_side: Option<ServerSide>,
 }
 
-impl Default for Config {
+impl Default for DiffConfig {
     fn default() -> Self {
         Self {
             manager: DEFAULT_MANAGER.to_owned(),
@@ -80,14 +81,14 @@ pub struct ServerSide {
     pub with_webhooks: bool,
 }
 
-impl Config {
+impl DiffConfig {
     /// Reads the settings of an Application: `spec.ignoreDifferences`, the sync options
     /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotations
     /// `argocd.argoproj.io/client-side-apply-migration-manager` and
     /// `argocd.argoproj.io/compare-options`.
     ///
     /// Invalid parts are skipped and returned as problems.
-    pub fn from_application(application: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
+    pub fn from_application(application: &Value, jq: &Jq) -> (Self, Vec<RuleProblem>) {
         Self::with_settings(application, &Arc::default(), jq)
     }
 
@@ -96,7 +97,7 @@ impl Config {
         application: &Value,
         system: &Arc<SystemSettings>,
         jq: &Jq,
-    ) -> (Self, Vec<Problem>) {
+    ) -> (Self, Vec<RuleProblem>) {
         let scope = format!("{}/{}", application.namespace(), application.name());
         let system = Arc::clone(system);
         let mut config = Self { jq: jq.clone(), scope, system, ..Self::default() };
@@ -109,25 +110,25 @@ impl Config {
         let has = |word: &str| options.into_iter().flatten().any(|option| option == word);
         config.server_side_apply = has("ServerSideApply=true");
         config.migrates = !has(CLIENT_SIDE_APPLY_MIGRATION_FALSE);
-        let former = annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
+        let former = annotation_of(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
         if let Some(former) = former.filter(|former| !former.is_empty()) {
             config.former_manager = former.to_owned();
         }
-        (config, Problem::bounded(RULES, problems))
+        (config, RuleProblem::bounded(RULES, problems))
     }
 
     /// Adds a list of `ignoreDifferences` entries; `at` is the path of the list in
     /// problems. `null` is an empty list.
-    pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
+    pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<RuleProblem>) {
         let Some(list) = entries.as_array() else {
             if !entries.is_null() {
-                problems.push(Problem::error(at, "not a list"));
+                problems.push(RuleProblem::error(at, "not a list"));
             }
             return;
         };
         if list.len() > MAX_RULES {
             let message = format!("{} rules; only the first {MAX_RULES} are used", list.len());
-            problems.push(Problem::error(at, message));
+            problems.push(RuleProblem::error(at, message));
         }
         for (index, entry) in list.iter().take(MAX_RULES).enumerate() {
             let at = format!("{at}[{index}]");
@@ -144,7 +145,7 @@ impl Config {
             if rule.kind.is_empty() {
                 let message = "kind is required, such as Deployment, or '*' for all; the rule \
                                has no effect";
-                problems.push(Problem::warning(at, message));
+                problems.push(RuleProblem::warning(at, message));
                 continue;
             }
             add_rule(&mut self.rules, &at, rule, entry, (&self.jq, &self.scope), problems);
@@ -179,10 +180,10 @@ impl ServerSide {
 
 /// The items of an object's annotation `argocd.argoproj.io/compare-options`.
 pub fn compare_options(object: &Value) -> impl Iterator<Item = &str> {
-    items(object, COMPARE_OPTIONS).into_iter()
+    annotation_items(object, COMPARE_OPTIONS).into_iter()
 }
 
 /// The items of an object's annotation `argocd.argoproj.io/sync-options`.
 pub fn sync_options(object: &Value) -> impl Iterator<Item = &str> {
-    items(object, SYNC_OPTIONS).into_iter()
+    annotation_items(object, SYNC_OPTIONS).into_iter()
 }

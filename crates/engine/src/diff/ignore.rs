@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value};
 
-use super::config::Config;
+use super::config::DiffConfig;
 use super::fields::{elements, entries, is_leaf, keys_match};
-use super::jq::{Error, Expression, MAX_STEPS_OF_EVENT, Question};
+use super::jq::{JqError, JqExpression, MAX_STEPS_OF_EVENT, Question};
 use super::keys;
 use super::keys::ListKind;
-use super::normalize::{Purpose, normalize};
-use super::path::{Path, Step, get, locate, remove_all};
+use super::normalize::{Purpose, normalize_object};
+use super::path::{Path, PathStep, get, locate, remove_all};
 use super::rule::Rule;
 use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
 
 /// What is ignored in a target and its live object.
 #[derive(Clone, Debug, Default)]
-pub struct Ignored {
+pub struct IgnoredPaths {
     in_target: Vec<Path>,
     in_live: Vec<Path>,
     /// The expressions that could not be evaluated for this object; they are skipped
@@ -23,7 +23,7 @@ pub struct Ignored {
     pub skipped: Skipped,
 }
 
-impl Ignored {
+impl IgnoredPaths {
     /// Removes the ignored fields from both sides.
     pub fn remove(self, target: Option<&mut Value>, live: Option<&mut Value>) -> Skipped {
         for (side, paths) in [(target, self.in_target), (live, self.in_live)] {
@@ -77,7 +77,7 @@ pub type Sides<'a> = (Option<&'a Value>, Option<&'a Value>, Option<&'a Value>);
 
 /// The ignored paths of both sides of each pair. The expressions of all pairs are evaluated
 /// together.
-pub(crate) fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
+pub(crate) fn ignored(pairs: &[Sides<'_>], config: &DiffConfig) -> Vec<IgnoredPaths> {
     let rules: Vec<Vec<&Rule>> = (pairs.iter())
         .map(|(target, live, _)| {
             target.or(*live).map_or_else(Vec::new, |object| config.rules_for(object).collect())
@@ -86,7 +86,7 @@ pub(crate) fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
     let mut questions = Vec::new();
     let mut asked = Vec::new();
     for (at, ((target, live, _), rules)) in pairs.iter().zip(&rules).enumerate() {
-        let expressions: Vec<&Expression> =
+        let expressions: Vec<&JqExpression> =
             rules.iter().flat_map(|rule| &rule.expressions).collect();
         for (object, is_live) in [(target, false), (live, true)] {
             if let Some(object) = object.filter(|_| !expressions.is_empty()) {
@@ -95,7 +95,7 @@ pub(crate) fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
             }
         }
     }
-    let mut all: Vec<Ignored> = pairs.iter().map(|_| Ignored::default()).collect();
+    let mut all: Vec<IgnoredPaths> = pairs.iter().map(|_| IgnoredPaths::default()).collect();
     let answers = config.jq.paths(&config.scope, &questions);
     for (((at, is_live), question), answers) in asked.into_iter().zip(&questions).zip(answers) {
         let ignored = &mut all[at];
@@ -123,12 +123,17 @@ pub(crate) fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
 }
 
 /// The paths that listed managers own and that differ (SE-174).
-fn managed(rule: &Rule, (target, live): (&Value, &Value), owned: &Value, ignored: &mut Ignored) {
+fn managed(
+    rule: &Rule,
+    (target, live): (&Value, &Value),
+    owned: &Value,
+    ignored: &mut IgnoredPaths,
+) {
     for entry in entries(owned) {
         let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
         let listed = rule.managers.iter().any(|listed| listed == manager);
         if let Some(fields) = entry.get("fieldsV1").filter(|_| listed) {
-            let Ignored { in_target, in_live, .. } = ignored;
+            let IgnoredPaths { in_target, in_live, .. } = ignored;
             let mut places = Places { in_target, in_live };
             places.changed(
                 fields,
@@ -141,12 +146,14 @@ fn managed(rule: &Rule, (target, live): (&Value, &Value), owned: &Value, ignored
 
 impl Skipped {
     /// Only the first error of an expression is reported: both sides mostly fail alike.
-    fn add(&mut self, text: &str, error: &Error) {
+    fn add(&mut self, text: &str, error: &JqError) {
         let start = format!("{text:?}: ");
-        self.is_provisional |= matches!(error, Error::Deferred(_) | Error::Unavailable(_));
+        self.is_provisional |= matches!(error, JqError::Deferred(_) | JqError::Unavailable(_));
         let list = match error {
-            Error::Mismatch(_) => &mut self.mismatched,
-            Error::Exhausted(_) | Error::Deferred(_) | Error::Unavailable(_) => &mut self.exhausted,
+            JqError::Mismatch(_) => &mut self.mismatched,
+            JqError::Exhausted(_) | JqError::Deferred(_) | JqError::Unavailable(_) => {
+                &mut self.exhausted
+            }
         };
         if !list.iter().any(|line| line.starts_with(&start)) {
             list.push(format!("{start}{error}"));
@@ -185,7 +192,7 @@ impl Places<'_> {
             if to_target.is_none() && to_live.is_none() {
                 continue;
             }
-            let child = |side: Option<&Value>, step: &Option<Step>| -> Option<Value> {
+            let child = |side: Option<&Value>, step: &Option<PathStep>| -> Option<Value> {
                 get(side?, std::slice::from_ref(step.as_ref()?)).cloned()
             };
             let (a, b) = (child(wanted, &to_target), child(found, &to_live));
@@ -203,10 +210,10 @@ impl Places<'_> {
 }
 
 /// The path element of a key in an ownership tree.
-fn step(value: Option<&Value>, key: &str) -> Option<Step> {
+fn step(value: Option<&Value>, key: &str) -> Option<PathStep> {
     let value = value?;
     if let Some(name) = key.strip_prefix("f:") {
-        return value.get(name).map(|_| Step::Key(name.to_owned()));
+        return value.get(name).map(|_| PathStep::Key(name.to_owned()));
     }
     let list = value.as_array()?;
     let position = if key.starts_with("k:") {
@@ -219,18 +226,18 @@ fn step(value: Option<&Value>, key: &str) -> Option<Step> {
     } else {
         key.strip_prefix("i:")?.parse().ok().filter(|index| *index < list.len())
     };
-    position.map(Step::Index)
+    position.map(PathStep::Index)
 }
 
 /// The targets to apply with `RespectIgnoreDifferences=true` (SE-331 … SE-333): ignored
 /// fields have the live value, or are absent if live has none. All other fields are those
 /// of the target, also inside replaced parents. Status is never copied from live.
-pub fn respect_ignored(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Value> {
+pub fn respect_ignored(pairs: &[(&Value, &Value)], config: &DiffConfig) -> Vec<Value> {
     let normalized: Vec<(Value, Value)> = (pairs.iter())
         .map(|(target, live)| {
             let (mut wanted, mut found) = ((*target).clone(), (*live).clone());
             for side in [&mut wanted, &mut found] {
-                normalize(side, Purpose::Apply, &config.system);
+                normalize_object(side, Purpose::Apply, &config.system);
             }
             (wanted, found)
         })
@@ -239,14 +246,15 @@ pub fn respect_ignored(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Value
         .map(|((wanted, found), (_, live))| (Some(wanted), Some(found), Some(*live)))
         .collect();
     let all = ignored(&sides, config);
-    let with_live =
-        |((wanted, found), ignored): ((Value, Value), Ignored)| respected(wanted, &found, ignored);
+    let with_live = |((wanted, found), ignored): ((Value, Value), IgnoredPaths)| {
+        respected(wanted, &found, ignored)
+    };
     normalized.into_iter().zip(all).map(with_live).collect()
 }
 
-fn respected(mut wanted: Value, found: &Value, ignored: Ignored) -> Value {
+fn respected(mut wanted: Value, found: &Value, ignored: IgnoredPaths) -> Value {
     let taken: Vec<(Path, Value)> = (ignored.in_live.into_iter())
-        .filter(|path| path.first() != Some(&Step::Key("status".to_owned())))
+        .filter(|path| path.first() != Some(&PathStep::Key("status".to_owned())))
         .filter_map(|path| Some((path.clone(), get(found, &path)?.clone())))
         .collect();
     let matching = Matching { live: found, before: wanted.clone() };
@@ -267,7 +275,7 @@ impl Matching<'_> {
     /// Sets a live value in the target. Missing parents are created; a list element is
     /// found by its key, and without one nothing is set: an element with only an ignored
     /// field would be invalid.
-    fn put(&self, target: &mut Value, live_path: &[Step], value: Value) {
+    fn put(&self, target: &mut Value, live_path: &[PathStep], value: Value) {
         let Some((last, parents)) = live_path.split_last() else { return };
         let kind = KindRef::of(&self.before);
         let mut here = target;
@@ -276,7 +284,7 @@ impl Matching<'_> {
         for step in parents {
             let next = get(seen, std::slice::from_ref(step));
             match (step, next) {
-                (Step::Key(key), Some(next)) => {
+                (PathStep::Key(key), Some(next)) => {
                     let Some(map) = here.as_object_mut() else { return };
                     let empty = || match next {
                         Value::Array(_) => Value::Array(Vec::new()),
@@ -286,7 +294,7 @@ impl Matching<'_> {
                     fields.push(key);
                     seen = next;
                 }
-                (Step::Index(index), Some(next)) => {
+                (PathStep::Index(index), Some(next)) => {
                     let Some(list) = here.as_array_mut() else { return };
                     let at = match same_element(kind, &fields, list, next) {
                         Same::At(at) => at,
@@ -301,10 +309,10 @@ impl Matching<'_> {
             }
         }
         match (last, here) {
-            (Step::Key(key), Value::Object(map)) => {
+            (PathStep::Key(key), Value::Object(map)) => {
                 map.insert(key.clone(), value);
             }
-            (Step::Index(index), Value::Array(list)) => {
+            (PathStep::Index(index), Value::Array(list)) => {
                 match same_element(kind, &fields, list, &value) {
                     Same::At(at) => list[at] = value,
                     // An injected element is inserted at its position in live.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
-use super::path::{Path, Step, from_end, get};
-pub use error::Error;
-use selection::Selection;
+use super::path::{Path, PathStep, from_end, get};
+pub use error::JqError;
+use selection::JqSelection;
 
 /// Longest expression, in bytes. Typical ones have a few dozen.
 pub const MAX_LENGTH: usize = 4096;
@@ -34,11 +34,11 @@ pub struct Question<'a> {
     /// The object.
     pub object: &'a Value,
     /// The expressions.
-    pub expressions: Vec<&'a Expression>,
+    pub expressions: Vec<&'a JqExpression>,
 }
 
 /// The paths of an expression in an object, as jq's `path(…)` gives them.
-pub type Found = Result<Vec<Vec<Value>>, Error>;
+pub type Found = Result<Vec<Vec<Value>>, JqError>;
 
 /// Evaluates expressions; the same question has the same answer.
 pub trait Evaluate: fmt::Debug + Send + Sync {
@@ -62,7 +62,7 @@ impl Evaluate for Nothing {
     }
 
     fn paths(&self, _: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
-        let none = || Err(Error::Unavailable(NOTHING.to_owned()));
+        let none = || Err(JqError::Unavailable(NOTHING.to_owned()));
         questions.iter().map(|one| one.expressions.iter().map(|_| none()).collect()).collect()
     }
 }
@@ -96,21 +96,21 @@ impl Jq {
     /// # Errors
     ///
     /// Per text, why it is no expression.
-    pub fn parse(&self, scope: &str, texts: &[&str]) -> Vec<Result<Expression, String>> {
+    pub fn parse(&self, scope: &str, texts: &[&str]) -> Vec<Result<JqExpression, String>> {
         let read = |text: &&str| {
             if text.len() > MAX_LENGTH {
                 return Some(Err(format!("longer than {MAX_LENGTH} bytes")));
             }
-            Expression::selection(text).map(Ok)
+            JqExpression::selection(text).map(Ok)
         };
-        let read: Vec<Option<Result<Expression, String>>> = texts.iter().map(read).collect();
+        let read: Vec<Option<Result<JqExpression, String>>> = texts.iter().map(read).collect();
         let others = texts.iter().zip(&read).filter(|(_, read)| read.is_none());
         let others: Vec<&str> = others.map(|(text, _)| *text).collect();
         let checked = if others.is_empty() { Vec::new() } else { self.0.check(scope, &others) };
         let mut checked = checked.into_iter();
         let mut check = |text: &str| {
             let valid = checked.next().unwrap_or_else(|| Err("not checked".to_owned()));
-            valid.map(|()| Expression { text: text.into(), selection: None })
+            valid.map(|()| JqExpression { text: text.into(), selection: None })
         };
         let all = texts.iter().zip(read);
         all.map(|(text, read)| read.unwrap_or_else(|| check(text))).collect()
@@ -121,9 +121,9 @@ impl Jq {
         &self,
         scope: &str,
         questions: &[Question<'a>],
-    ) -> Vec<Vec<Result<Vec<Path>, Error>>> {
+    ) -> Vec<Vec<Result<Vec<Path>, JqError>>> {
         let mut steps = MAX_STEPS;
-        let mut here = |one: &Question<'_>| -> Vec<Option<Result<Vec<Path>, Error>>> {
+        let mut here = |one: &Question<'_>| -> Vec<Option<Result<Vec<Path>, JqError>>> {
             one.expressions.iter().map(|all| all.paths(one.object, &mut steps)).collect()
         };
         let mut all: Vec<_> = questions.iter().map(&mut here).collect();
@@ -144,7 +144,7 @@ impl Jq {
                 *open = answers.next();
             }
         }
-        let missing = || Err(Error::Unavailable("no answer".to_owned()));
+        let missing = || Err(JqError::Unavailable("no answer".to_owned()));
         let of_one = |found: Vec<Option<_>>| {
             found.into_iter().map(|found| found.unwrap_or_else(missing)).collect()
         };
@@ -154,13 +154,13 @@ impl Jq {
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub struct Expression {
+pub struct JqExpression {
     text: Arc<str>,
     /// What it is when it can be followed in this process.
-    selection: Option<Arc<Selection>>,
+    selection: Option<Arc<JqSelection>>,
 }
 
-impl Expression {
+impl JqExpression {
     /// The expression as written.
     pub fn text(&self) -> &str {
         &self.text
@@ -168,7 +168,7 @@ impl Expression {
 
     /// One that is followed in this process, without being checked elsewhere.
     fn selection(text: &str) -> Option<Self> {
-        let selection = Arc::new(Selection::parse(text)?);
+        let selection = Arc::new(JqSelection::parse(text)?);
         Some(Self { text: text.into(), selection: Some(selection) })
     }
 
@@ -183,7 +183,7 @@ impl Expression {
         &self,
         object: &Value,
         steps: &mut usize,
-    ) -> Option<Result<Vec<Path>, Error>> {
+    ) -> Option<Result<Vec<Path>, JqError>> {
         self.selection.as_ref()?.paths(object, steps)
     }
 }
@@ -202,7 +202,7 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
         all.push(path.clone());
         return;
     };
-    let mut into = |step: Step| {
+    let mut into = |step: PathStep| {
         if let Some(next) = get(here, std::slice::from_ref(&step)) {
             path.push(step);
             follow(next, rest, path, all);
@@ -210,10 +210,10 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
         }
     };
     match step {
-        Value::String(name) => into(Step::Key(name.clone())),
+        Value::String(name) => into(PathStep::Key(name.clone())),
         Value::Number(number) => {
             let length = here.as_array().map_or(0, Vec::len);
-            into(Step::Index(position(number, length)));
+            into(PathStep::Index(position(number, length)));
         }
         Value::Object(slice) => {
             let Some(list) = here.as_array() else { return };
@@ -228,14 +228,14 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
             let range = bound("start", 0)..bound("end", list.len());
             match rest {
                 // The slice itself: all of its elements.
-                [] => range.for_each(|at| into(Step::Index(at))),
+                [] => range.for_each(|at| into(PathStep::Index(at))),
                 // An index within the slice.
                 [Value::Number(number), deeper @ ..] => {
                     let at = position(number, range.len());
                     let at = at.checked_add(range.start).filter(|at| range.contains(at));
                     let next = at.and_then(|at| Some((at, list.get(at)?)));
                     if let Some((at, next)) = next {
-                        path.push(Step::Index(at));
+                        path.push(PathStep::Index(at));
                         follow(next, deeper, path, all);
                         path.pop();
                     }
@@ -246,7 +246,7 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
                     let mut within = Vec::new();
                     follow(&part, rest, &mut Path::new(), &mut within);
                     all.extend(within.into_iter().filter_map(|mut found| {
-                        let Step::Index(at) = found.first_mut()? else { return None };
+                        let PathStep::Index(at) = found.first_mut()? else { return None };
                         *at += range.start;
                         Some(path.iter().cloned().chain(found).collect())
                     }));

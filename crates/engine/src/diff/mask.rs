@@ -50,7 +50,7 @@ pub fn is_secret(object: &Value) -> bool {
 
 /// Replaces the values of a Secret in several states by runs of `+`, which are equal
 /// exactly where the values are.
-pub fn mask(states: &mut [&mut Value]) {
+pub fn mask_secrets(states: &mut [&mut Value]) {
     let mut seen = Seen::new();
     for state in states {
         let Some(fields) = state.as_object_mut() else { continue };

@@ -51,7 +51,7 @@ impl<'a> Past<'a> {
     }
 
     fn element(&self, original: Option<&'a Value>, owners: Owners<'a>) -> Self {
-        Self { original, owners, schema: self.schema.and_then(schema::items) }
+        Self { original, owners, schema: self.schema.and_then(schema::items_schema) }
     }
 
     /// Whether we own a list as a whole, and no manager owns an element of it.

@@ -50,24 +50,24 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-pub use changes::{Change, changes};
+pub use changes::{ValueChange, list_changes};
 pub use config::{
-    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, ServerSide, compare_options, sync_options,
+    DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, DiffConfig, ServerSide, compare_options, sync_options,
 };
 pub use fields::taken_over;
 pub use ignore::{respect_ignored, without_ignored};
 pub use jq::Jq;
 pub use keys::{ListKind, list_kind};
 pub use known_types::{KnownField, KnownType};
-pub use mask::{is_secret, mask};
+pub use mask::{is_secret, mask_secrets};
 pub use normalize::as_stored;
 pub use predicted::{compare_all_predicted, compare_predicted};
-pub use quantity::thousandths;
-pub use rule::{Problem, Rule};
+pub use quantity::in_thousandths;
+pub use rule::{Rule, RuleProblem};
 pub use schema::Schemas;
-pub use sync_status::{Resource, SyncStatus, SyncStatusInput, of_application};
+pub use sync_status::{ResourceState, SyncStatus, SyncStatusInput, of_application};
 pub use system::{IgnoredStatus, SettingProblem, SystemSettings};
-pub use unified::unified;
+pub use unified::unified_diff;
 
 use fields::Owners;
 use merge::{Basis, Past, merge};
@@ -78,7 +78,7 @@ use wavegate_api::kind::KindRef;
 
 /// What the merge takes away from live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum DiffStrategy {
     /// Nothing: live was never applied by us, or does not exist.
     TwoWay,
     /// What the last-applied configuration has and the target does not: live was applied
@@ -103,9 +103,9 @@ pub struct Comparison {
     /// Live, normalized, with defaults and without ignored fields; null if it does not exist.
     pub live: Value,
     /// The differences; empty unless both objects exist.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ValueChange>,
     /// The strategy of the comparison.
-    pub strategy: Strategy,
+    pub strategy: DiffStrategy,
     /// Ignore expressions that failed for this object and were skipped (SE-173).
     pub skipped_rules: Vec<String>,
     /// Ignore expressions that were skipped since they exceeded their limits. The
@@ -121,7 +121,7 @@ pub struct Comparison {
 ///
 /// `live` must be read in the target's API version (SE-119): versions are not converted.
 /// Its `managedFields` should be included.
-pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Comparison {
+pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &DiffConfig) -> Comparison {
     compare_states(target, live, config, Values::Plain)
 }
 
@@ -138,7 +138,7 @@ pub enum Values {
 pub fn compare_states(
     target: Option<&Value>,
     live: Option<&Value>,
-    config: &Config,
+    config: &DiffConfig,
     values: Values,
 ) -> Comparison {
     let prepared = Prepared::of(target, live, config);
@@ -147,7 +147,7 @@ pub fn compare_states(
 }
 
 /// The same for targets and their live objects, whose ignore rules are evaluated together.
-pub fn compare_all(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Comparison> {
+pub fn compare_all(pairs: &[(&Value, &Value)], config: &DiffConfig) -> Vec<Comparison> {
     let prepared: Vec<Prepared<'_>> = (pairs.iter())
         .map(|(target, live)| Prepared::of(Some(target), Some(live), config))
         .collect();
@@ -167,11 +167,11 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn of(target: Option<&'a Value>, live: Option<&'a Value>, config: &Config) -> Self {
+    fn of(target: Option<&'a Value>, live: Option<&'a Value>, config: &DiffConfig) -> Self {
         let mut wanted = target.cloned();
         let mut found = live.cloned();
         if let Some(wanted) = &mut wanted {
-            normalize::normalize(wanted, Purpose::Apply, &config.system);
+            normalize::normalize_object(wanted, Purpose::Apply, &config.system);
         }
         if let Some(found) = &mut found {
             settle(found, config);
@@ -190,7 +190,12 @@ impl<'a> Prepared<'a> {
         (self.wanted.as_ref(), self.found.as_ref(), self.live)
     }
 
-    fn compare(self, ignored: ignore::Ignored, config: &Config, values: Values) -> Comparison {
+    fn compare(
+        self,
+        ignored: ignore::IgnoredPaths,
+        config: &DiffConfig,
+        values: Values,
+    ) -> Comparison {
         let Self { target, live, mut wanted, mut found } = self;
         let strategy = strategy(target, live, config);
         let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
@@ -205,17 +210,17 @@ impl<'a> Prepared<'a> {
                 allocated::keep(&mut wanted, &found);
                 let ours = ours_by_updates(target, live, strategy, config);
                 let owners = match strategy {
-                    Strategy::Structured => {
+                    DiffStrategy::Structured => {
                         Owners::of(ours.as_ref().unwrap_or(live), &config.manager)
                             .unwrap_or_default()
                     }
-                    Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => {
+                    DiffStrategy::TwoWay | DiffStrategy::ThreeWay | DiffStrategy::ServerSide => {
                         Owners::default()
                     }
                 };
                 let past = Past { original: original.as_ref(), owners, schema };
                 let kind = KindRef::of(&wanted);
-                let structured = strategy == Strategy::Structured;
+                let structured = strategy == DiffStrategy::Structured;
                 let basis = Basis { kind, built_in: kind.is_built_in(), structured };
                 let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
                 (predicted, found)
@@ -230,7 +235,7 @@ impl<'a> Prepared<'a> {
             hide(&mut found, &mut predicted, &mut skipped);
         }
         let both = target.is_some() && live.is_some();
-        let changes = if both && modified { changes(&found, &predicted) } else { Vec::new() };
+        let changes = if both && modified { list_changes(&found, &predicted) } else { Vec::new() };
         Comparison {
             modified,
             predicted,
@@ -246,20 +251,20 @@ impl<'a> Prepared<'a> {
 
 /// Masks the values of Secrets in results.
 fn hide(found: &mut Value, predicted: &mut Value, skipped: &mut ignore::Skipped) {
-    mask::mask(&mut [found, predicted]);
+    mask::mask_secrets(&mut [found, predicted]);
     skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
 }
 
 /// The normalized form of an object for comparisons: without nulls, with the defaults of
 /// built-in kinds. Idempotent. Ignore rules are not applied, and the values of Secrets
 /// are not masked.
-pub fn normalized(object: &Value, config: &Config) -> Value {
+pub fn normalized_object(object: &Value, config: &DiffConfig) -> Value {
     let mut object = object.clone();
     fill(&mut object, config);
     object
 }
 
-fn fill(object: &mut Value, config: &Config) {
+fn fill(object: &mut Value, config: &DiffConfig) {
     settle(object, config);
     defaults::apply(object);
     let schema = config.schemas.of(KindRef::of(object)).cloned();
@@ -271,25 +276,25 @@ fn fill(object: &mut Value, config: &Config) {
 }
 
 /// Normalizes an object for comparing.
-fn settle(object: &mut Value, config: &Config) {
-    normalize::normalize(object, Purpose::Compare, &config.system);
+fn settle(object: &mut Value, config: &DiffConfig) {
+    normalize::normalize_object(object, Purpose::Compare, &config.system);
     if strip_nulls(object) {
         // Without its nulls, an object may be empty.
-        normalize::normalize(object, Purpose::Compare, &config.system);
+        normalize::normalize_object(object, Purpose::Compare, &config.system);
     }
 }
 
 /// SE-150. An entry of our manager takes precedence over options: it is the only exact
 /// record of what we applied.
-fn strategy(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Strategy {
-    let (Some(target), Some(live)) = (target, live) else { return Strategy::TwoWay };
+fn strategy(target: Option<&Value>, live: Option<&Value>, config: &DiffConfig) -> DiffStrategy {
+    let (Some(target), Some(live)) = (target, live) else { return DiffStrategy::TwoWay };
     if Owners::of(live, &config.manager).is_some() || is_server_side(target, config) {
-        return Strategy::Structured;
+        return DiffStrategy::Structured;
     }
-    if last_applied(live).is_some() { Strategy::ThreeWay } else { Strategy::TwoWay }
+    if last_applied(live).is_some() { DiffStrategy::ThreeWay } else { DiffStrategy::TwoWay }
 }
 
-fn is_server_side(target: &Value, config: &Config) -> bool {
+fn is_server_side(target: &Value, config: &DiffConfig) -> bool {
     let asked = sync_options(target).find_map(|option| match option {
         "ServerSideApply=true" => Some(true),
         "ServerSideApply=false" => Some(false),
@@ -304,10 +309,10 @@ fn is_server_side(target: &Value, config: &Config) -> bool {
 fn ours_by_updates(
     target: Option<&Value>,
     live: &Value,
-    strategy: Strategy,
-    config: &Config,
+    strategy: DiffStrategy,
+    config: &DiffConfig,
 ) -> Option<Value> {
-    if strategy != Strategy::Structured {
+    if strategy != DiffStrategy::Structured {
         return None;
     }
     let manager = config.manager.as_str();
@@ -328,8 +333,8 @@ fn last_applied(live: &Value) -> Option<Value> {
     serde_json::from_str::<Map<String, Value>>(text).ok().map(Value::Object)
 }
 
-fn original(strategy: Strategy, live: &Value, config: &Config) -> Option<Value> {
-    if strategy != Strategy::ThreeWay {
+fn original(strategy: DiffStrategy, live: &Value, config: &DiffConfig) -> Option<Value> {
+    if strategy != DiffStrategy::ThreeWay {
         return None;
     }
     let mut original = last_applied(live)?;

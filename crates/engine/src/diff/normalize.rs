@@ -33,7 +33,7 @@ pub enum Purpose {
 }
 
 /// Normalises an object in place.
-pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) {
+pub fn normalize_object(object: &mut Value, purpose: Purpose, system: &SystemSettings) {
     let compare = purpose == Purpose::Compare;
     let kind = GroupVersionKind::of(object);
     let kind = kind.borrowed();
@@ -78,8 +78,8 @@ pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) 
         as_core_type(pod, compare);
     }
     for field in &system.known_fields {
-        if glob::allows(&field.group, kind.group, None)
-            && glob::allows(&field.kind, kind.kind, None)
+        if glob::glob_allows(&field.group, kind.group, None)
+            && glob::glob_allows(&field.kind, kind.kind, None)
         {
             let names: Vec<&str> = field.path.iter().map(String::as_str).collect();
             each(object, &names, &mut |value| as_type(field.of, value, compare));
@@ -128,7 +128,7 @@ fn as_type(of: KnownType, value: &mut Value, compare: bool) {
 fn duration(value: &mut Value) {
     let read = value.as_str().and_then(|text| gotime::duration::parse(text).ok());
     if let Some(read) = read {
-        *value = gotime::duration::print(read).into();
+        *value = gotime::duration::print_duration(read).into();
     }
 }
 

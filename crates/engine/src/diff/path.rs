@@ -8,7 +8,7 @@ use serde_json::Value;
 /// ones, so that removing in reverse order does not move paths that are still to be
 /// removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathStep {
     /// A key of an object.
     Key(String),
     /// An index of a list.
@@ -16,7 +16,7 @@ pub enum Step {
 }
 
 /// Steps from the root.
-pub type Path = Vec<Step>;
+pub type Path = Vec<PathStep>;
 
 /// A JSON pointer, as Argo CD reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn unescape(token: &str, is_escaped: &mut bool) -> String {
 /// The position that a token of a pointer names in a list of this length, which it may count from
 /// the end, as in Argo CD: `-1` is the last one. `None` when it is no number, or before the
 /// beginning.
-pub fn index(token: &str, length: usize) -> Option<usize> {
+pub fn list_index(token: &str, length: usize) -> Option<usize> {
     from_end(token.parse().ok()?, length)
 }
 
@@ -104,12 +104,12 @@ pub(super) fn from_end(at: i64, length: usize) -> Option<usize> {
 }
 
 /// Writes a path as a JSON pointer.
-pub fn to_pointer(path: &[Step]) -> String {
+pub fn to_pointer(path: &[PathStep]) -> String {
     path.iter().fold(String::new(), |mut out, step| {
         out.push('/');
         match step {
-            Step::Key(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
-            Step::Index(index) => out.push_str(&index.to_string()),
+            PathStep::Key(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
+            PathStep::Index(index) => out.push_str(&index.to_string()),
         }
         out
     })
@@ -124,12 +124,12 @@ pub(crate) fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
         match here {
             Value::Object(map) => {
                 here = map.get(token)?;
-                path.push(Step::Key(token.clone()));
+                path.push(PathStep::Key(token.clone()));
             }
             Value::Array(list) => {
-                let index = index(token, list.len())?;
+                let index = list_index(token, list.len())?;
                 here = list.get(index)?;
-                path.push(Step::Index(index));
+                path.push(PathStep::Index(index));
             }
             _ => return None,
         }
@@ -138,17 +138,17 @@ pub(crate) fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
 }
 
 /// The value at a path.
-pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+pub(crate) fn get<'a>(value: &'a Value, path: &[PathStep]) -> Option<&'a Value> {
     path.iter().try_fold(value, |here, step| match step {
-        Step::Key(key) => here.as_object()?.get(key),
-        Step::Index(index) => here.as_array()?.get(*index),
+        PathStep::Key(key) => here.as_object()?.get(key),
+        PathStep::Index(index) => here.as_array()?.get(*index),
     })
 }
 
-fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+fn get_mut<'a>(value: &'a mut Value, path: &[PathStep]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |here, step| match step {
-        Step::Key(key) => here.as_object_mut()?.get_mut(key),
-        Step::Index(index) => here.as_array_mut()?.get_mut(*index),
+        PathStep::Key(key) => here.as_object_mut()?.get_mut(key),
+        PathStep::Index(index) => here.as_array_mut()?.get_mut(*index),
     })
 }
 
@@ -160,10 +160,10 @@ pub fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     for path in paths.iter().rev() {
         let Some((last, parent)) = path.split_last() else { continue };
         match (get_mut(value, parent), last) {
-            (Some(Value::Object(map)), Step::Key(key)) => {
+            (Some(Value::Object(map)), PathStep::Key(key)) => {
                 map.remove(key);
             }
-            (Some(Value::Array(list)), Step::Index(index)) if *index < list.len() => {
+            (Some(Value::Array(list)), PathStep::Index(index)) if *index < list.len() => {
                 list.remove(*index);
             }
             _ => {}

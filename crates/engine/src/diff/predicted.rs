@@ -16,8 +16,8 @@ use super::config::ServerSide;
 use super::fields::{Owners, elements, is_leaf, keys_match};
 use super::keys::{self, ListKind};
 use super::{
-    Comparison, Config, Strategy, changes, fill, hide, ignore, is_secret, last_applied, settle,
-    strategy,
+    Comparison, DiffConfig, DiffStrategy, fill, hide, ignore, is_secret, last_applied,
+    list_changes, settle, strategy,
 };
 use wavegate_api::kind::KindRef;
 
@@ -28,7 +28,7 @@ pub type Answered<'a> = (&'a Value, &'a Value, &'a Value);
 pub fn compare_predicted(
     (target, live): (&Value, &Value),
     answer: &Value,
-    config: &Config,
+    config: &DiffConfig,
     how: ServerSide,
 ) -> Comparison {
     let (mut predicted, mut found) = sides((target, live, answer), config, how);
@@ -41,7 +41,7 @@ pub fn compare_predicted(
 /// The same for several, whose ignore rules are evaluated together.
 pub fn compare_all_predicted(
     all: &[Answered<'_>],
-    config: &Config,
+    config: &DiffConfig,
     how: ServerSide,
 ) -> Vec<Comparison> {
     let prepared: Vec<(Value, Value)> = all.iter().map(|one| sides(*one, config, how)).collect();
@@ -58,12 +58,16 @@ pub fn compare_all_predicted(
 }
 
 /// What live would become, and live, both normalized.
-fn sides((target, live, answer): Answered<'_>, config: &Config, how: ServerSide) -> (Value, Value) {
+fn sides(
+    (target, live, answer): Answered<'_>,
+    config: &DiffConfig,
+    how: ServerSide,
+) -> (Value, Value) {
     let mut predicted = match how.with_webhooks {
         true => answer.clone(),
         false => ours(live, answer, &config.manager),
     };
-    if strategy(Some(target), Some(live), config) == Strategy::ThreeWay
+    if strategy(Some(target), Some(live), config) == DiffStrategy::ThreeWay
         && let Some(original) = last_applied(live)
     {
         // A server-side apply does not remove what was applied client-side; the sync does.
@@ -82,7 +86,7 @@ fn compared(
     (target, live): (&Value, &Value),
     (mut predicted, mut found): (Value, Value),
     mut skipped: ignore::Skipped,
-    config: &Config,
+    config: &DiffConfig,
 ) -> Comparison {
     for side in [&mut predicted, &mut found] {
         fill(side, config);
@@ -91,13 +95,13 @@ fn compared(
     if is_secret(target) || is_secret(live) {
         hide(&mut found, &mut predicted, &mut skipped);
     }
-    let changes = if modified { changes(&found, &predicted) } else { Vec::new() };
+    let changes = if modified { list_changes(&found, &predicted) } else { Vec::new() };
     Comparison {
         modified,
         predicted,
         live: found,
         changes,
-        strategy: Strategy::ServerSide,
+        strategy: DiffStrategy::ServerSide,
         skipped_rules: skipped.mismatched,
         exhausted_rules: skipped.exhausted,
         is_provisional: skipped.is_provisional,

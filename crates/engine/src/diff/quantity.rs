@@ -50,7 +50,7 @@ pub(crate) fn canonicalize(value: &mut Value) {
 }
 
 /// A quantity in thousandths, rounded up; `None` for an invalid or too large one.
-pub fn thousandths(text: &str) -> Option<i64> {
+pub fn in_thousandths(text: &str) -> Option<i64> {
     let (nanos, _) = parse(text)?;
     let unit = NANO / 1000;
     i64::try_from(nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) > 0)).ok()

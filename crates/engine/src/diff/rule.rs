@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::jq::{Expression, Jq};
+use super::jq::{Jq, JqExpression};
 use super::path::{Defect, Pointer, parse_pointer};
 use wavegate_api::glob::{self, Glob};
 use wavegate_api::kind::KindRef;
@@ -30,14 +30,14 @@ pub struct Rule {
     /// Paths, as unescaped tokens of JSON pointers.
     pub pointers: Vec<Vec<String>>,
     /// Paths, as jq expressions.
-    pub expressions: Vec<Expression>,
+    pub expressions: Vec<JqExpression>,
     /// Managers whose fields are ignored (SE-174).
     pub managers: Vec<String>,
 }
 
 /// An invalid part of the configuration. The rest is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct RuleProblem {
     /// Path in the configuration.
     pub at: String,
     /// The problem, with the expression or value.
@@ -48,7 +48,7 @@ pub struct Problem {
     pub is_error: bool,
 }
 
-impl Problem {
+impl RuleProblem {
     /// One that stops syncs.
     pub(super) fn error(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into(), is_error: true }
@@ -72,7 +72,7 @@ impl Problem {
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for RuleProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.at, self.message)
     }
@@ -92,17 +92,17 @@ pub(super) fn add_rule(
     mut rule: Rule,
     entry: &Value,
     (jq, scope): (&Jq, &str),
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<RuleProblem>,
 ) {
     if rules.len() >= MAX_RULES {
         let message = format!("more than {MAX_RULES} rules; this one is not used");
-        problems.push(Problem::error(at, message));
+        problems.push(RuleProblem::error(at, message));
         return;
     }
     for (field, text) in [("group", &rule.group), ("kind", &rule.kind)] {
         if let Err(error) = Glob::new(text) {
             let message = format!("{error}; the rule has no effect");
-            problems.push(Problem::warning(format!("{at}.{field}"), message));
+            problems.push(RuleProblem::warning(format!("{at}.{field}"), message));
         }
     }
     rule.add_places(at, entry, problems);
@@ -113,17 +113,17 @@ pub(super) fn add_rule(
 impl Rule {
     /// Whether the rule applies to this object (SE-171).
     pub fn matches(&self, kind: KindRef<'_>, name: &str, namespace: &str) -> bool {
-        glob::allows(&self.group, kind.group, None)
-            && glob::allows(&self.kind, kind.kind, None)
+        glob::glob_allows(&self.group, kind.group, None)
+            && glob::glob_allows(&self.kind, kind.kind, None)
             && (self.name.is_empty() || self.name == name)
             && (self.namespace.is_empty() || self.namespace == namespace)
     }
 
-    fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<Problem>) {
+    fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<RuleProblem>) {
         for (index, value) in listed(entry, "jsonPointers") {
             let at = format!("{at}.jsonPointers[{index}]");
             let Some(text) = value.as_str() else {
-                problems.push(Problem::error(at, NOT_A_STRING));
+                problems.push(RuleProblem::error(at, NOT_A_STRING));
                 continue;
             };
             let defect = match parse_pointer(text) {
@@ -134,7 +134,7 @@ impl Rule {
                 Err(defect) => Some(defect),
             };
             problems.extend(defect.map(|Defect { remedy, effect }| {
-                Problem::warning(at, format!("{text:?}: {remedy}; {effect}"))
+                RuleProblem::warning(at, format!("{text:?}: {remedy}; {effect}"))
             }));
         }
         for (index, value) in listed(entry, "managedFieldsManagers") {
@@ -142,7 +142,7 @@ impl Rule {
                 Some(manager) => self.managers.push(manager.to_owned()),
                 None => {
                     let at = format!("{at}.managedFieldsManagers[{index}]");
-                    problems.push(Problem::error(at, NOT_A_STRING));
+                    problems.push(RuleProblem::error(at, NOT_A_STRING));
                 }
             }
         }
@@ -154,7 +154,7 @@ impl Rule {
         at: &str,
         entry: &Value,
         (jq, scope, most): (&Jq, &str, usize),
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<RuleProblem>,
     ) {
         let all: Vec<(usize, &Value)> = listed(entry, "jqPathExpressions").collect();
         let texts: Vec<&str> =
@@ -172,7 +172,7 @@ impl Rule {
                 Ok(expression) => self.expressions.push(expression),
                 Err(message) => {
                     let at = format!("{at}.jqPathExpressions[{index}]");
-                    problems.push(Problem::error(at, message));
+                    problems.push(RuleProblem::error(at, message));
                 }
             }
         }

@@ -71,7 +71,7 @@ pub(crate) fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// The schema of a list's elements.
-pub fn items(schema: &Value) -> Option<&Value> {
+pub fn items_schema(schema: &Value) -> Option<&Value> {
     schema.get("items")
 }
 
@@ -112,7 +112,7 @@ pub fn apply_defaults(value: &mut Value, schema: &Value) {
             }
         }
         Value::Array(list) => {
-            if let Some(schema) = items(schema) {
+            if let Some(schema) = items_schema(schema) {
                 list.iter_mut().for_each(|element| apply_defaults(element, schema));
             }
         }
@@ -132,7 +132,7 @@ pub fn apply_key_defaults(value: &mut Value, schema: &Value) {
             }
         }
         Value::Array(list) => {
-            let Some(element) = items(schema) else { return };
+            let Some(element) = items_schema(schema) else { return };
             if let ListKind::Keyed(keys) = list_kind(schema) {
                 for map in list.iter_mut().filter_map(Value::as_object_mut) {
                     fill_keys(map, &keys, element);

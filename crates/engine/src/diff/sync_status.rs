@@ -7,7 +7,7 @@ pub use wavegate_api::SyncStatusCode as SyncStatus;
 
 /// The facts that determine the sync status of a resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Resource<'a> {
+pub struct ResourceState<'a> {
     /// The target object.
     pub target: Option<&'a Value>,
     /// The live object.
@@ -25,7 +25,7 @@ pub struct Resource<'a> {
     pub managed_namespace: bool,
 }
 
-impl<'a> Resource<'a> {
+impl<'a> ResourceState<'a> {
     /// A plain, permitted resource of the Application.
     pub fn new(target: Option<&'a Value>, live: Option<&'a Value>, modified: Option<bool>) -> Self {
         Self {
@@ -96,13 +96,16 @@ pub struct SyncStatusInput {
 
 /// The Application's sync status (SE-146 … SE-148).
 pub fn of_application<'a>(
-    resources: impl IntoIterator<Item = &'a Resource<'a>>,
+    resources: impl IntoIterator<Item = &'a ResourceState<'a>>,
     circumstances: SyncStatusInput,
 ) -> SyncStatus {
     if circumstances.failed {
         return SyncStatus::Unknown;
     }
-    let worst =
-        resources.into_iter().filter_map(Resource::counted).max().unwrap_or(SyncStatus::Synced);
+    let worst = resources
+        .into_iter()
+        .filter_map(ResourceState::counted)
+        .max()
+        .unwrap_or(SyncStatus::Synced);
     if circumstances.namespace_metadata_changed { worst.max(SyncStatus::OutOfSync) } else { worst }
 }

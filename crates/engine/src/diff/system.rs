@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::jq::Jq;
 use super::known_types::KnownField;
-use super::rule::{Problem, Rule, add_rule};
+use super::rule::{Rule, RuleProblem, add_rule};
 use wavegate_api::glob;
 use wavegate_api::kind::KindRef;
 
@@ -58,7 +58,8 @@ pub struct SettingProblem {
 impl SettingProblem {
     /// Whether it is about a kind.
     pub fn is_about(&self, kind: KindRef<'_>) -> bool {
-        glob::denies(&self.group, kind.group, None) && glob::denies(&self.kind, kind.kind, None)
+        glob::glob_denies(&self.group, kind.group, None)
+            && glob::glob_denies(&self.kind, kind.kind, None)
     }
 }
 
@@ -114,7 +115,7 @@ impl SystemSettings {
         self.take_problems((group, kind), problems, false);
     }
 
-    fn take_problems(&mut self, about: (&str, &str), problems: Vec<Problem>, is_error: bool) {
+    fn take_problems(&mut self, about: (&str, &str), problems: Vec<RuleProblem>, is_error: bool) {
         for problem in problems {
             self.problem(about, problem.to_string(), is_error && problem.is_error);
         }
@@ -123,7 +124,7 @@ impl SystemSettings {
     /// Whether a script says the health of a kind.
     pub fn is_scripted(&self, kind: KindRef<'_>) -> bool {
         let is = |(group, of): &(String, String)| {
-            glob::denies(group, kind.group, None) && glob::denies(of, kind.kind, None)
+            glob::glob_denies(group, kind.group, None) && glob::glob_denies(of, kind.kind, None)
         };
         self.scripted.iter().any(is)
     }

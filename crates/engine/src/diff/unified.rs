@@ -14,7 +14,7 @@ const RESET: &str = "\u{1b}[0m";
 
 /// The unified diff of the pretty-printed JSON, from live to predicted. Empty without
 /// differences. Secret values are masked, as in the comparison.
-pub fn unified(comparison: &Comparison, color: bool) -> String {
+pub fn unified_diff(comparison: &Comparison, color: bool) -> String {
     let text = |value: &serde_json::Value| match value {
         serde_json::Value::Null => String::new(),
         value => format!("{value:#}\n"),
@@ -60,7 +60,7 @@ pub fn unified(comparison: &Comparison, color: bool) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::Strategy;
+    use super::super::DiffStrategy;
     use super::*;
 
     #[test]
@@ -71,12 +71,12 @@ mod tests {
                 changes: Vec::new(),
                 predicted,
                 live,
-                strategy: Strategy::TwoWay,
+                strategy: DiffStrategy::TwoWay,
                 skipped_rules: Vec::new(),
                 exhausted_rules: Vec::new(),
                 is_provisional: false,
             };
-            unified(&comparison, false)
+            unified_diff(&comparison, false)
         };
         let created = text(Value::Null, json!({"a": 1}));
         assert_eq!(created.lines().nth(2), Some("@@ -0,0 +1,3 @@"));

@@ -80,7 +80,7 @@ pub struct Combined {
 /// Starts with Healthy, so an Application without resources, or with hooks only, is
 /// Healthy (SE-492). When no resource exists it is `Missing` (SE-491). The caller sets
 /// `Unknown` for an invalid spec.
-pub fn combine(resources: &[Resource<'_>]) -> Combined {
+pub fn combine_health(resources: &[Resource<'_>]) -> Combined {
     let contributions = || resources.iter().filter_map(|r| Some((r, r.contribution()?)));
     let status = contributions().map(|(_, status)| status).fold(Status::Healthy, Status::worst);
 

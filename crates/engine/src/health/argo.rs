@@ -21,7 +21,7 @@ pub(crate) fn workflow(object: &Value) -> Health {
 }
 
 /// SE-476, first half.
-pub fn rollout(object: &Value) -> Health {
+pub fn rollout_health(object: &Value) -> Health {
     if object.get("status").is_none_or(Value::is_null) {
         let message = "Waiting for rollout to finish: status has not been reconciled.";
         return Health::progressing(message);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{Condition, is_stale};
+use super::read::{HealthCondition, is_stale};
 use super::status::Health;
 use wavegate_api::Raw;
 
@@ -33,18 +33,18 @@ pub fn horizontal_pod_autoscaler(object: &Value) -> Health {
 }
 
 fn by_conditions(conditions: &[Value]) -> Health {
-    let conditions = || conditions.iter().map(Condition);
+    let conditions = || conditions.iter().map(HealthCondition);
     if let Some(fault) = conditions().find(|c| is_fault(*c)) {
         return Health::degraded(fault.message());
     }
-    let settled = |c: &Condition<'_>| matches!(c.kind(), "AbleToScale" | "ScalingLimited");
+    let settled = |c: &HealthCondition<'_>| matches!(c.kind(), "AbleToScale" | "ScalingLimited");
     match conditions().filter(settled).find(|c| c.is_true()) {
         Some(settled) => Health::healthy(settled.message()),
         None => Health::progressing(WAITING),
     }
 }
 
-fn is_fault(condition: Condition<'_>) -> bool {
+fn is_fault(condition: HealthCondition<'_>) -> bool {
     matches!(
         (condition.kind(), condition.reason()),
         ("AbleToScale", "FailedGetScale" | "FailedUpdateScale")

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::read::{Condition, conditions, is_true};
+use super::read::{HealthCondition, conditions, is_true};
 use super::status::Health;
 use wavegate_api::Raw;
 
@@ -11,7 +11,7 @@ use wavegate_api::Raw;
 /// resumed Job has `Suspended=False` while it runs; treating it as ended would complete a
 /// hook too early.
 pub(crate) fn job(object: &Value) -> Health {
-    let holds = |kind: &str| -> Option<Condition<'_>> {
+    let holds = |kind: &str| -> Option<HealthCondition<'_>> {
         conditions(object).filter(|c| c.kind() == kind && c.is_true()).last()
     };
     if let Some(failed) = holds("Failed") {

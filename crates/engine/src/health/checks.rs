@@ -64,7 +64,7 @@ impl KindPattern {
     }
 
     fn matches(&self, group: &str, kind: &str) -> bool {
-        table::glob(&self.group, group) && table::glob(&self.kind, kind)
+        table::glob_matches(&self.group, group) && table::glob_matches(&self.kind, kind)
     }
 }
 

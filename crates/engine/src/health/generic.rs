@@ -24,7 +24,7 @@
 
 use serde_json::Value;
 
-use super::read::{Condition, is_stale, is_stale_condition, number};
+use super::read::{HealthCondition, is_stale, is_stale_condition, number};
 use super::status::{Health, Status};
 use super::words::{
     BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, FAULTS, GOOD, NEGATIVE, OPTIONAL, PAUSED,
@@ -97,10 +97,11 @@ pub(crate) fn assess(object: &Value) -> Option<Health> {
         return Some(Health::progressing("Waiting for the spec update to be observed"));
     }
     let ends = ends_by_itself(object.field("kind"));
-    let (stale, fresh): (Vec<Condition<'_>>, Vec<Condition<'_>>) = conditions(object, status)
-        .into_iter()
-        .filter(|c| c.reason() != NO_REASON)
-        .partition(|c| is_stale_condition(object, *c));
+    let (stale, fresh): (Vec<HealthCondition<'_>>, Vec<HealthCondition<'_>>) =
+        conditions(object, status)
+            .into_iter()
+            .filter(|c| c.reason() != NO_REASON)
+            .partition(|c| is_stale_condition(object, *c));
     let by_conditions = by_fault(status, &fresh)
         .or_else(|| by_activity(&fresh, ends))
         .or_else(|| by_success(&fresh, ends))
@@ -138,7 +139,7 @@ fn ends_by_itself(kind: &str) -> bool {
 }
 
 /// Only conditions of older generations report success or not.
-fn by_outdated(stale: &[Condition<'_>]) -> Option<Health> {
+fn by_outdated(stale: &[HealthCondition<'_>]) -> Option<Health> {
     let outdated = stale.iter().find(|c| is_one_of(POSITIVE, c.name()))?;
     let kind = outdated.kind();
     Some(Health::progressing(format!("Waiting for condition {kind} of this generation")))
@@ -146,14 +147,14 @@ fn by_outdated(stale: &[Condition<'_>]) -> Option<Health> {
 
 /// The conditions of the status and of its parts: of each parent of a route, of each
 /// ingress.
-fn conditions<'a>(object: &'a Value, status: &'a Value) -> Vec<Condition<'a>> {
-    let own = object.items("/status/conditions").iter().map(Condition);
+fn conditions<'a>(object: &'a Value, status: &'a Value) -> Vec<HealthCondition<'a>> {
+    let own = object.items("/status/conditions").iter().map(HealthCondition);
     let parts = PARTS.iter().filter_map(|part| status.get(*part));
     let parts = parts.flat_map(|part| match part {
         Value::Array(items) => items.iter().collect(),
         one => vec![one],
     });
-    own.chain(parts.flat_map(|part| part.items("/conditions")).map(Condition)).collect()
+    own.chain(parts.flat_map(|part| part.items("/conditions")).map(HealthCondition)).collect()
 }
 
 fn cut(text: &str) -> String {
@@ -161,7 +162,7 @@ fn cut(text: &str) -> String {
 }
 
 /// What a condition says.
-fn said(condition: Condition<'_>) -> String {
+fn said(condition: HealthCondition<'_>) -> String {
     match (condition.message(), condition.reason()) {
         ("", "") => condition.kind().to_owned(),
         ("", reason) => format!("{}: {}", condition.kind(), cut(reason)),
@@ -191,8 +192,8 @@ fn plain(word: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-fn by_fault(status: &Value, conditions: &[Condition<'_>]) -> Option<Health> {
-    let negative = |c: &&Condition<'_>| {
+fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health> {
+    let negative = |c: &&HealthCondition<'_>| {
         let parts = ["Error", "Failed", "Failure", "Conflict", "Misconfigured"];
         let starts = ["Missing", "Conflicting"].iter().any(|start| c.name().starts_with(start));
         // The end of work may be its failure.
@@ -216,8 +217,8 @@ fn by_fault(status: &Value, conditions: &[Condition<'_>]) -> Option<Health> {
         });
     }
     // Cluster API says how bad a condition is that is not True.
-    let severe = |c: &&Condition<'_>| c.is_false() && c.0.field("severity") == "Error";
-    let late = |c: &&Condition<'_>| c.is_false() && c.reason() == "ProgressDeadlineExceeded";
+    let severe = |c: &&HealthCondition<'_>| c.is_false() && c.0.field("severity") == "Error";
+    let late = |c: &&HealthCondition<'_>| c.is_false() && c.reason() == "ProgressDeadlineExceeded";
     if let Some(fault) = conditions.iter().find(|c| severe(c) || late(c)) {
         return Some(Health::degraded(said(*fault)));
     }
@@ -226,30 +227,30 @@ fn by_fault(status: &Value, conditions: &[Condition<'_>]) -> Option<Health> {
     error.map(|text| Health::degraded(cut(text)))
 }
 
-fn by_activity(conditions: &[Condition<'_>], ends: bool) -> Option<Health> {
+fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> {
     let is = |list: &'static [&'static str]| {
         conditions.iter().find(move |c| c.is_true() && is_one_of(list, c.name()))
     };
-    let by_reason = |c: &&Condition<'_>| {
+    let by_reason = |c: &&HealthCondition<'_>| {
         c.is_false() && ["ReconcilePaused", "Paused", "Suspended"].contains(&c.reason())
     };
-    let of_part = |c: &&Condition<'_>| c.is_true() && ends_with(c.name(), &["Suspended"]);
+    let of_part = |c: &&HealthCondition<'_>| c.is_true() && ends_with(c.name(), &["Suspended"]);
     let paused = is(PAUSED).or_else(|| conditions.iter().find(by_reason));
     if let Some(paused) = paused.or_else(|| conditions.iter().find(of_part)) {
         return Some(Health::suspended(said(*paused)));
     }
-    let failed = |c: &Condition<'_>| {
+    let failed = |c: &HealthCondition<'_>| {
         c.kind() == "Ready" && c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
     };
     // `UpgradeInProgress`, `CoreNodesProgressing`; `Progressing` alone may stay True.
-    let moves = |c: &&Condition<'_>| {
+    let moves = |c: &&HealthCondition<'_>| {
         c.is_true()
             && ends_with(c.name(), &["InProgress", "Progressing"])
             && !names(c.reason(), STILL)
     };
     let runs = || is(&["Running", "Active", "Progressing"]).filter(|_| ends && is(ENDED).is_none());
     // Rancher keeps the state before beside the one after.
-    let is_over = |c: &&Condition<'_>| c.kind() == "Pending" && is(&["Ready"]).is_some();
+    let is_over = |c: &&HealthCondition<'_>| c.kind() == "Pending" && is(&["Ready"]).is_some();
     let busy =
         is(BUSY).filter(|c| !is_over(c)).or_else(|| conditions.iter().find(moves)).or_else(runs)?;
     // Retrying what failed.
@@ -259,8 +260,8 @@ fn by_activity(conditions: &[Condition<'_>], ends: bool) -> Option<Health> {
     }
 }
 
-fn by_success(conditions: &[Condition<'_>], ends: bool) -> Option<Health> {
-    let of = |kinds: &'static [&'static str]| -> Vec<Condition<'_>> {
+fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> {
+    let of = |kinds: &'static [&'static str]| -> Vec<HealthCondition<'_>> {
         kinds
             .iter()
             .flat_map(|kind| conditions.iter().filter(move |c| c.name().eq_ignore_ascii_case(kind)))
@@ -269,19 +270,21 @@ fn by_success(conditions: &[Condition<'_>], ends: bool) -> Option<Health> {
     };
     let mut known = of(POSITIVE);
     // Of work that ends, that it has not ended is evidence.
-    let is_optional =
-        |c: &Condition<'_>| is_one_of(OPTIONAL, c.name()) && !(ends && is_one_of(ENDED, c.name()));
-    let mut required: Vec<Condition<'_>> =
+    let is_optional = |c: &HealthCondition<'_>| {
+        is_one_of(OPTIONAL, c.name()) && !(ends && is_one_of(ENDED, c.name()))
+    };
+    let mut required: Vec<HealthCondition<'_>> =
         known.iter().copied().filter(|c| !is_optional(c)).collect();
     if required.is_empty() {
         // Without one that sums up, the parts count: `ControlPlaneReady`, `RemoteSynced`.
-        let is_part = |c: &&Condition<'_>| ends_with(c.name(), POSITIVE_ENDS);
+        let is_part = |c: &&HealthCondition<'_>| ends_with(c.name(), POSITIVE_ENDS);
         required = conditions.iter().filter(is_part).copied().collect();
         known.extend(required.iter().copied());
     }
-    let fault =
-        |c: &&Condition<'_>| c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK);
-    let fails = |c: &&Condition<'_>| {
+    let fault = |c: &&HealthCondition<'_>| {
+        c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
+    };
+    let fails = |c: &&HealthCondition<'_>| {
         let is_over = c.kind() == "Succeeded" && is_end(c.reason());
         let by_message = c.is_false() && !names(c.reason(), WORK);
         fault(c) || (by_message && (is_over || is_fault(c.message())))
@@ -297,8 +300,9 @@ fn by_success(conditions: &[Condition<'_>], ends: bool) -> Option<Health> {
         return Some(Health::degraded(said(*fault)));
     }
     // Operators of OpenShift report Progressing beside Available.
-    let is_rolling =
-        |c: &&Condition<'_>| c.kind() == "Progressing" && c.is_true() && names(c.reason(), WORK);
+    let is_rolling = |c: &&HealthCondition<'_>| {
+        c.kind() == "Progressing" && c.is_true() && names(c.reason(), WORK)
+    };
     if let Some(rolling) = conditions.iter().find(is_rolling) {
         return Some(Health::progressing(said(*rolling)));
     }
@@ -325,9 +329,10 @@ fn is_failure(reason: &str) -> bool {
 }
 
 /// A condition of unknown meaning that is False, whose reason reports a failure.
-fn by_reason(conditions: &[Condition<'_>]) -> Option<Health> {
-    let failed =
-        |c: &&Condition<'_>| c.is_false() && is_failure(c.reason()) && !names(c.kind(), FAULTS);
+fn by_reason(conditions: &[HealthCondition<'_>]) -> Option<Health> {
+    let failed = |c: &&HealthCondition<'_>| {
+        c.is_false() && is_failure(c.reason()) && !names(c.kind(), FAULTS)
+    };
     conditions.iter().find(failed).map(|fault| Health::degraded(said(*fault)))
 }
 

@@ -41,12 +41,12 @@ mod tests;
 
 use serde_json::Value;
 
-pub use application::{Combined, Resource, combine};
+pub use application::{Combined, Resource, combine_health};
 pub use checks::{Checks, KindPattern, pending_deletion};
 pub use status::{Health, Status};
 
 /// Health of a live object by the default [`Checks`].
-pub fn of(object: &Value) -> Option<Health> {
+pub fn health_of(object: &Value) -> Option<Health> {
     Checks::default().of(object)
 }
 

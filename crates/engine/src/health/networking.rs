@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{Condition, condition, is_stale_condition};
+use super::read::{HealthCondition, condition, is_stale_condition};
 use super::status::Health;
 use wavegate_api::Raw;
 
@@ -18,14 +18,14 @@ pub(crate) fn ingress(object: &Value) -> Health {
 /// SE-477. Conditions of an older generation are ignored (see `read`).
 pub(crate) fn gateway(object: &Value) -> Health {
     const FAULTS: [&str; 2] = ["ResolvedRefs", "Accepted"];
-    let fresh = |c: &Condition<'_>| !is_stale_condition(object, *c);
+    let fresh = |c: &HealthCondition<'_>| !is_stale_condition(object, *c);
     for kind in FAULTS {
         if let Some(fault) = condition(object, kind).filter(fresh).filter(|c| c.is_false()) {
             return Health::degraded(fault.message());
         }
     }
     for listener in object.items("/status/listeners") {
-        let conditions = || listener.items("/conditions").iter().map(Condition);
+        let conditions = || listener.items("/conditions").iter().map(HealthCondition);
         for kind in FAULTS {
             let fault = conditions().filter(fresh).find(|c| c.kind() == kind && c.is_false());
             if let Some(fault) = fault {

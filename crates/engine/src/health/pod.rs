@@ -9,7 +9,7 @@ use super::read::{condition, count};
 use super::status::Health;
 use wavegate_api::Raw;
 use wavegate_api::annotations::IGNORE_RESTART_POLICY;
-use wavegate_api::hooks::role;
+use wavegate_api::hooks::hook_role;
 
 /// SE-465, in the order of the specification.
 pub(crate) fn pod(object: &Value) -> Health {
@@ -36,7 +36,7 @@ pub(crate) fn pod(object: &Value) -> Health {
 /// it, which has no effect on hooks, since a hook must end.
 fn is_long_running(object: &Value) -> bool {
     let declared = object.annotation(IGNORE_RESTART_POLICY) == Some("true");
-    object.text("/spec/restartPolicy") == "Always" || (declared && !role(object).is_hook())
+    object.text("/spec/restartPolicy") == "Always" || (declared && !hook_role(object).is_hook())
 }
 
 fn is_finite(object: &Value) -> bool {

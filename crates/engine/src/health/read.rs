@@ -27,20 +27,20 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
 }
 
 /// The conditions under `/status/conditions`, in order.
-pub(crate) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
-    object.items("/status/conditions").iter().map(Condition)
+pub(crate) fn conditions(object: &Value) -> impl Iterator<Item = HealthCondition<'_>> {
+    object.items("/status/conditions").iter().map(HealthCondition)
 }
 
 /// The first condition of a type.
-pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<HealthCondition<'a>> {
     conditions(object).find(|condition| condition.kind() == kind)
 }
 
 /// One entry of a list of conditions.
 #[derive(Clone, Copy)]
-pub struct Condition<'a>(pub &'a Value);
+pub struct HealthCondition<'a>(pub &'a Value);
 
-impl<'a> Condition<'a> {
+impl<'a> HealthCondition<'a> {
     /// Its `type`.
     pub fn kind(self) -> &'a str {
         self.0.text("/type")
@@ -88,7 +88,7 @@ pub fn is_stale(object: &Value) -> bool {
 }
 
 /// Whether this condition is of an older generation of `object`.
-pub fn is_stale_condition(object: &Value, condition: Condition<'_>) -> bool {
+pub fn is_stale_condition(object: &Value, condition: HealthCondition<'_>) -> bool {
     let current = generation(object);
     number(condition.0, "/observedGeneration").is_some_and(|observed| observed < current)
 }

@@ -35,7 +35,7 @@ pub(super) fn rule(group: &str, kind: &str) -> Option<Rule> {
             (&["v1", "v2"], |o| Some(autoscaling::horizontal_pod_autoscaler(o)))
         }
         ("argoproj.io", "Workflow") => (ANY, |o| Some(argo::workflow(o))),
-        ("argoproj.io", "Rollout") => (ANY, |o| Some(argo::rollout(o))),
+        ("argoproj.io", "Rollout") => (ANY, |o| Some(argo::rollout_health(o))),
         ("argoproj.io", "ApplicationSet") => (ANY, |o| Some(argo::application_set(o))),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => (ANY, |o| Some(crds::crd(o))),
         ("cert-manager.io", "Certificate") => (ANY, |o| Some(crds::certificate(o))),

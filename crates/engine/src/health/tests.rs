@@ -17,7 +17,7 @@ use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 
 fn assess(object: &Value) -> (Option<Status>, String) {
-    match of(object) {
+    match health_of(object) {
         Some(health) => (Some(health.status), health.message),
         None => (None, String::new()),
     }
@@ -86,7 +86,8 @@ fn statuses_are_ordered_from_best_to_worst() {
 #[test]
 fn objects_of_a_cluster_have_the_health_of_the_table() {
     let table: Value =
-        wavegate_api::yaml::value(include_str!("../../../../tests/data/health.yaml")).unwrap();
+        wavegate_api::yaml::parse_value(include_str!("../../../../tests/data/health.yaml"))
+            .unwrap();
     let mut statuses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for row in table.as_array().unwrap() {
         let (object, name) = (&row["object"], row["of"].as_str().unwrap());
@@ -116,7 +117,7 @@ const RULES: usize = 23;
 proptest! {
     #[test]
     fn no_object_causes_a_panic(object in odd_object()) {
-        let found = of(&object);
+        let found = health_of(&object);
         prop_assert!(found.is_some(), "every kind of the strategy has a rule");
     }
 }

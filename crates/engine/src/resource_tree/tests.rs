@@ -11,18 +11,18 @@ fn object(kind: &str, name: &str, owners: &[&str]) -> LiveObject {
     }
 }
 
-fn node(kind: &str, name: &str) -> Node {
-    Node {
+fn node(kind: &str, name: &str) -> OwnedResource {
+    OwnedResource {
         kind: kind.to_owned(),
         namespace: "ns".to_owned(),
         name: name.to_owned(),
-        ..Node::default()
+        ..OwnedResource::default()
     }
 }
 
 /// The names of a tree, such as `a(b(c) d)`.
-fn names(nodes: &[Node]) -> String {
-    let one = |node: &Node| match node.children.as_slice() {
+fn names(nodes: &[OwnedResource]) -> String {
+    let one = |node: &OwnedResource| match node.children.as_slice() {
         [] => node.name.clone(),
         children => format!("{}({})", node.name, names(children)),
     };
@@ -68,7 +68,7 @@ fn only_what_is_below_the_resources_is_read() {
         object("B", "other", &["x"]),
         object("C", "b-again", &["c", "b"]),
     ];
-    assert_eq!(below(&owners, &candidates), BTreeSet::from([0, 1, 3]));
+    assert_eq!(nodes_below(&owners, &candidates), BTreeSet::from([0, 1, 3]));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn claims_of_a_stateful_set_are_found_by_name() {
     ];
     let tree = with_live(vec![node("StatefulSet", "db")], &live, &BTreeSet::new());
     assert_eq!(names(&tree), "db(data-db-0 data-db-12)");
-    assert_eq!(below(&[set], &live[1..]), BTreeSet::from([0, 1]));
+    assert_eq!(nodes_below(&[set], &live[1..]), BTreeSet::from([0, 1]));
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn resources_and_hooks_are_in_the_order_of_a_sync() {
             hook("after", "PostSync", "Failed"), hook("before", "PreSync", "Succeeded"), failed, pruned,
         ]}},
     }});
-    let nodes = resources(&application);
+    let nodes = listed_resources(&application);
     assert_eq!(names(&nodes), "before a old gone b after");
     let of = |name: &str| nodes.iter().find(|node| node.name == name).unwrap();
     assert_eq!((of("before").hook.as_str(), of("before").sync.as_str()), ("PreSync", "Succeeded"));
     assert_eq!((of("after").message.as_str(), of("before").message.as_str()), ("why", ""));
     assert!(of("old").requires_pruning && of("old").message == "not found");
     assert!(of("gone").missing && !of("a").missing);
-    assert_eq!(resources(&json!({"status": 5})), []);
+    assert_eq!(listed_resources(&json!({"status": 5})), []);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn live_objects_complete_the_resources() {
     assert!(!metadata.scaled_down && metadata.health.is_none());
 
     let known = Health::new(health::Status::Degraded, "of the status");
-    let top = Node { group: "apps".to_owned(), ..node("ReplicaSet", "web") };
-    let absent = Node { group: "apps".to_owned(), ..node("ReplicaSet", "absent") };
-    let tops = vec![Node { health: Some(known.clone()), ..top.clone() }, absent.clone()];
+    let top = OwnedResource { group: "apps".to_owned(), ..node("ReplicaSet", "web") };
+    let absent = OwnedResource { group: "apps".to_owned(), ..node("ReplicaSet", "absent") };
+    let tops = vec![OwnedResource { health: Some(known.clone()), ..top.clone() }, absent.clone()];
     let live = [read];
     let tree = with_live(tops, &live, &BTreeSet::from([absent.key()]));
     assert_eq!((tree[0].wave, tree[0].health.clone()), (0, Some(known)));
-    let hook = vec![Node { hook: "PreSync".to_owned(), ..top }];
+    let hook = vec![OwnedResource { hook: "PreSync".to_owned(), ..top }];
     assert_eq!(with_live(hook, &live, &BTreeSet::new())[0].wave, 3);
     assert_eq!(tree[0].created_at, "2026-01-02T03:04:05Z");
     assert!(tree[1].missing);

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::messages;
-use super::plan::{InFlight, Progress, TaskKey, Verb};
+use super::plan::{InFlight, SyncProgress, TaskKey, Verb};
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// The results to store: those of tasks, and one for each announced action without a result.
-pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<ResourceResult> {
+pub fn with_announced(results: &[ResourceResult], progress: &SyncProgress) -> Vec<ResourceResult> {
     let mut all = results.to_vec();
     if progress.in_flight.is_empty() {
         return all;
@@ -28,7 +28,7 @@ pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<Re
 }
 
 /// Takes announced actions out of stored results; `progress` gets those that it lacks.
-pub fn take_announced(results: &mut Vec<ResourceResult>, progress: &mut Progress) {
+pub fn take_announced(results: &mut Vec<ResourceResult>, progress: &mut SyncProgress) {
     let mut known: BTreeSet<TaskKey> =
         progress.in_flight.iter().map(|action| action.task.clone()).collect();
     results.retain(|result| {

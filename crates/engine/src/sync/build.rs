@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::hooks::{self, Class};
+use super::hooks::{self, ObjectClass};
 use super::messages;
 use super::object::{defines, is_namespace};
 use super::options::{AppOptions, ResourceOptions};
@@ -127,8 +127,8 @@ impl<'a> Builder<'a, '_> {
         let target = &self.snapshot.targets[index];
         let key = self.key_of(target);
         let view: &Value = target;
-        match hooks::classify(target) {
-            Class::Resource => {
+        match hooks::classify_hook(target) {
+            ObjectClass::Resource => {
                 let nameless = position.is_some();
                 let stamp = self.stamp(SyncPhase::Sync, position);
                 let mut key = key;
@@ -153,7 +153,7 @@ impl<'a> Builder<'a, '_> {
                 let task = self.task(key, SyncPhase::Sync, target.clone(), live, stamp, denial);
                 self.tasks.push(Task { nameless, ..task });
             }
-            Class::Hook(phases) => {
+            ObjectClass::Hook(phases) => {
                 for phase in phases {
                     let mut key = key.clone();
                     if let Some(position) = position {
@@ -172,12 +172,12 @@ impl<'a> Builder<'a, '_> {
                     self.tasks.push(Task { hook: true, policies, ..task });
                 }
             }
-            Class::Ignored => {
+            ObjectClass::Ignored => {
                 let kind = view.kind();
                 self.warnings.push(format!("{kind} {} has no valid hook type", key.name));
                 self.claim(self.find(&key));
             }
-            Class::Skipped | Class::DeleteHook => self.claim(self.find(&key)),
+            ObjectClass::Skipped | ObjectClass::DeleteHook => self.claim(self.find(&key)),
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Builder<'a, '_> {
         let invalid = invalid.map(|message| (OperationPhase::Failed, message));
         Task {
             version: view.version().to_owned(),
-            wave: hooks::wave(&target),
+            wave: hooks::clamped_wave(&target),
             key: TaskKey { phase, resource: key },
             live,
             stamp,
@@ -287,7 +287,7 @@ impl<'a> Builder<'a, '_> {
 
     fn stamp(&self, phase: SyncPhase, position: Option<usize>) -> String {
         let SyncSnapshot { operation_id, attempt, .. } = self.snapshot;
-        hooks::stamp(operation_id, *attempt, &phase.to_string(), position)
+        hooks::operation_stamp(operation_id, *attempt, &phase.to_string(), position)
     }
 
     fn is_selected(&self, key: &ResourceKey) -> bool {
@@ -299,7 +299,10 @@ impl<'a> Builder<'a, '_> {
     fn add_namespace(&mut self) {
         let name = self.snapshot.destination_namespace.as_str();
         let declared = |target: &Arc<Value>| {
-            let applied = matches!(hooks::classify(target), Class::Resource | Class::Hook(_));
+            let applied = matches!(
+                hooks::classify_hook(target),
+                ObjectClass::Resource | ObjectClass::Hook(_)
+            );
             is_namespace(target) && target.name() == name && applied
         };
         if !self.app.create_namespace
@@ -370,21 +373,24 @@ impl<'a> Builder<'a, '_> {
             if self.claimed.contains(key) || hooks::is_stamped_by(&live.object, operation) {
                 continue;
             }
-            match hooks::classify(&live.object) {
-                Class::Resource if live.tracked && self.is_selected(key) => {
+            match hooks::classify_hook(&live.object) {
+                ObjectClass::Resource if live.tracked && self.is_selected(key) => {
                     let version = live.object.version().to_owned();
-                    let wave = hooks::wave(&live.object);
+                    let wave = hooks::clamped_wave(&live.object);
                     let task = prune_task(key.clone(), version, wave, Some(live));
                     self.tasks.push(task);
                 }
                 // Created by an earlier operation, from a manifest that is
                 // still in the source.
-                Class::Hook(_) if self.generates(key, &live.object) => {}
-                Class::Hook(_) => {
+                ObjectClass::Hook(_) if self.generates(key, &live.object) => {}
+                ObjectClass::Hook(_) => {
                     let name = format!("{} {}", key.group_kind(), key.name);
                     self.warnings.push(format!("hook {name} is no longer in the source"));
                 }
-                Class::Resource | Class::Skipped | Class::DeleteHook | Class::Ignored => {}
+                ObjectClass::Resource
+                | ObjectClass::Skipped
+                | ObjectClass::DeleteHook
+                | ObjectClass::Ignored => {}
             }
         }
     }

@@ -11,8 +11,8 @@ use super::messages;
 use super::object::{images, is_namespace};
 use super::options::AppOptions;
 use super::plan::{
-    Action, ActionResult, Ending, Group, InFlight, Progress, SyncPlan, TaskKey, Verb, WaitReason,
-    Waiting,
+    Action, ActionResult, Group, InFlight, SyncEnding, SyncPlan, SyncProgress, TaskKey, Verb,
+    WaitReason, Waiting,
 };
 use super::snapshot::{NamespaceFact, SyncSnapshot};
 use super::task::Task;
@@ -31,7 +31,7 @@ pub(super) struct Engine<'a> {
     pub results: Vec<ResourceResult>,
     /// The index of a task's result in `results`.
     pub index: BTreeMap<TaskKey, usize>,
-    pub progress: Progress,
+    pub progress: SyncProgress,
     /// The working copy of `progress.in_flight`.
     pub in_flight: BTreeMap<TaskKey, InFlight>,
     outcomes: BTreeMap<(&'a TaskKey, Verb), &'a ActionResult>,
@@ -196,9 +196,9 @@ impl<'a> Engine<'a> {
     }
 
     /// The progress to store; ends the reconcile.
-    pub fn take_progress(&mut self) -> Progress {
+    pub fn take_progress(&mut self) -> SyncProgress {
         let in_flight = std::mem::take(&mut self.in_flight).into_values().collect();
-        Progress { in_flight, ..std::mem::take(&mut self.progress) }
+        SyncProgress { in_flight, ..std::mem::take(&mut self.progress) }
     }
 
     /// Whether the dry run is complete. If this is lost, any result other than
@@ -309,7 +309,7 @@ impl<'a> Engine<'a> {
             return None;
         }
         let message = messages::ALL_TASKS_RUN.to_owned();
-        Some(self.end(Ending { phase: OperationPhase::Succeeded, message }))
+        Some(self.end(SyncEnding { phase: OperationPhase::Succeeded, message }))
     }
 
     /// Updates running tasks from the live objects (SE-255, SE-256).

@@ -9,14 +9,14 @@ use super::engine::Engine;
 use super::gate;
 use super::messages;
 use super::plan::{
-    Action, ActionResult, DeleteReason, Ending, Group, Object, Progress, SyncPlan, TaskKey, Verb,
-    WaitReason, Waiting,
+    Action, ActionResult, DeleteReason, Group, LiveState, SyncEnding, SyncPlan, SyncProgress,
+    TaskKey, Verb, WaitReason, Waiting,
 };
 use super::snapshot::HookPolicyScope;
 use super::task::Task;
 use wavegate_api::Raw;
 use wavegate_api::annotations::is_held_as_hook;
-use wavegate_api::hooks::{DeletePolicy, role};
+use wavegate_api::hooks::{DeletePolicy, hook_role};
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 
 impl Engine<'_> {
@@ -74,7 +74,7 @@ impl Engine<'_> {
         let left = self.snapshot.live.iter().filter(|(_, live)| {
             is_held_as_hook(&live.object)
                 && live.tracked
-                && role(&live.object).is_hook()
+                && hook_role(&live.object).is_hook()
                 && !known.contains(live.object.uid())
         });
         let tasks = left.map(|(resource, live)| {
@@ -84,7 +84,7 @@ impl Engine<'_> {
         let released = untried.map(|(task, view)| {
             let key = task.resource.clone();
             let (version, uid) = (view.version().to_owned(), view.uid().to_owned());
-            Action::RemoveFinalizer(Object { task, key, version, uid })
+            Action::RemoveFinalizer(LiveState { task, key, version, uid })
         });
         let actions: Vec<Action> = released.collect();
         match actions.is_empty() {
@@ -124,12 +124,12 @@ impl Engine<'_> {
             break;
         }
         let message = messages::failure(&base, &self.results);
-        self.end(Ending { phase: OperationPhase::Failed, message })
+        self.end(SyncEnding { phase: OperationPhase::Failed, message })
     }
 
     /// Deletes hooks, then ends. The end is stored first, so that the deletion
     /// continues after a restart.
-    pub(super) fn end(&mut self, ending: Ending) -> SyncPlan {
+    pub(super) fn end(&mut self, ending: SyncEnding) -> SyncPlan {
         // An unknown stored phase is an error, and an end.
         let phase = match ending.phase.is_completed() {
             true => ending.phase,
@@ -258,8 +258,8 @@ fn significant(results: &[ResourceResult]) -> Vec<&ResourceResult> {
 }
 
 /// Progress that must survive a crash; the rest is computed again.
-fn essential(progress: &Progress) -> Progress {
-    Progress {
+fn essential(progress: &SyncProgress) -> SyncProgress {
+    SyncProgress {
         dry_run_done: false,
         multi_step: None,
         prune_waves: Default::default(),

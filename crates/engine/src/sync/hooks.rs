@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use wavegate_api::Raw;
 use wavegate_api::annotations;
-use wavegate_api::hooks::{HookType, Role, role};
+use wavegate_api::hooks::{HookType, Role, hook_role};
 use wavegate_api::operation::SyncPhase;
 
 /// The annotation that identifies the attempt that created a hook.
@@ -21,7 +21,7 @@ pub const OPERATION_ANNOTATION: &str = "wavegate.dev/operation";
 
 /// The role of an object in a sync (SE-140, SE-141, SE-180..SE-183).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ObjectClass {
     /// An ordinary resource, applied in phase Sync.
     Resource,
     /// A hook of at least one sync phase, in phase order without duplicates.
@@ -35,17 +35,17 @@ pub enum Class {
 }
 
 /// Determines the role of an object from its hook annotations.
-pub fn classify(object: &Value) -> Class {
-    let types = match role(object) {
-        Role::Resource => return Class::Resource,
-        Role::Skip => return Class::Skipped,
-        Role::Ignored => return Class::Ignored,
+pub fn classify_hook(object: &Value) -> ObjectClass {
+    let types = match hook_role(object) {
+        Role::Resource => return ObjectClass::Resource,
+        Role::Skip => return ObjectClass::Skipped,
+        Role::Ignored => return ObjectClass::Ignored,
         Role::Hook(types) => types,
     };
     let mut phases: Vec<SyncPhase> = types.into_iter().filter_map(phase_of).collect();
     phases.sort();
     phases.dedup();
-    if phases.is_empty() { Class::DeleteHook } else { Class::Hook(phases) }
+    if phases.is_empty() { ObjectClass::DeleteHook } else { ObjectClass::Hook(phases) }
 }
 
 fn phase_of(hook: HookType) -> Option<SyncPhase> {
@@ -60,7 +60,7 @@ fn phase_of(hook: HookType) -> Option<SyncPhase> {
 
 /// The wave of an object (SE-186); the type can hold one more than the last
 /// wave.
-pub fn wave(object: &Value) -> i64 {
+pub fn clamped_wave(object: &Value) -> i64 {
     annotations::sync_wave(object).into()
 }
 
@@ -109,7 +109,12 @@ pub fn is_stamp_of(stamp: &str, uid: &str) -> bool {
 ///
 /// A retry runs the hooks again and a hook of two phases runs twice, hence the
 /// attempt and the phase. `position` identifies manifests without a name.
-pub fn stamp(operation: &str, attempt: u64, phase: &str, position: Option<usize>) -> String {
+pub fn operation_stamp(
+    operation: &str,
+    attempt: u64,
+    phase: &str,
+    position: Option<usize>,
+) -> String {
     let phase = phase.to_lowercase();
     match position {
         Some(position) => format!("{operation}/{attempt}/{phase}/{position}"),

@@ -90,19 +90,20 @@ use jiff::Timestamp;
 
 pub use announce::{take_announced, with_announced};
 pub use hooks::{
-    Class, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of, operation_id, stamp, wave,
+    OPERATION_ANNOTATION, ObjectClass, clamped_wave, classify_hook, generated_name, is_stamp_of,
+    operation_id, operation_stamp,
 };
 pub use messages::{BY_TIMEOUT, TASKS_RUNNING, TERMINATED, as_by_kubectl};
 pub use options::{
     ApplyMethod, Method, Propagation, is_unknown_option, near_option, problem_of_application,
 };
-pub use order::{Slot, kind_rank, order};
+pub use order::{Slot, apply_order, kind_rank};
 pub use plan::{
-    Action, ActionId, ActionOutcome, ActionResult, Apply, ApplyRequest, DeleteReason, Ending,
-    Group, InFlight, Object, Progress, SyncPlan, TaskKey, Verb, WaitReason, Waiting,
+    Action, ActionId, ActionOutcome, ActionResult, Apply, ApplyRequest, DeleteReason, Group,
+    InFlight, LiveState, SyncEnding, SyncPlan, SyncProgress, TaskKey, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
-pub use retry::{BadDuration, Retry, delay, retry, retrying};
+pub use retry::{BadDuration, RetryDecision, decide_retry, retry_delay, retry_message};
 pub use snapshot::{
     Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, SyncSettings,
     SyncSnapshot, wave_delay,
@@ -111,7 +112,7 @@ pub use unlisted::{leave_out, take_unlisted};
 
 /// Group and kind that an object defines; `None` for all but a
 /// CustomResourceDefinition.
-pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
+pub fn defines_kind(object: &serde_json::Value) -> Option<(String, String)> {
     let (group, kind, _) = object::defines(object)?;
     Some((group.to_owned(), kind.to_owned()))
 }
@@ -124,7 +125,7 @@ pub fn step(snapshot: &SyncSnapshot, now: Timestamp) -> SyncPlan {
     if !snapshot.phase.is_running() {
         return SyncPlan {
             results: snapshot.results.clone(),
-            progress: Progress { unlisted: None, ..snapshot.progress.clone() },
+            progress: SyncProgress { unlisted: None, ..snapshot.progress.clone() },
             phase: snapshot.phase,
             message: snapshot.message.clone(),
             ..SyncPlan::default()

@@ -8,7 +8,7 @@ use super::object::{defines, is_namespace};
 use wavegate_api::Raw;
 use wavegate_api::annotations;
 use wavegate_api::sync_options as words;
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 
 /// The `Prune` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn values(name: &str) -> &'static [&'static str] {
 pub fn near_option(item: &str) -> Option<String> {
     let (name, value) = item.trim().split_once('=').unwrap_or((item.trim(), ""));
     let known = SWITCHES.iter().copied().chain(["Prune", "PrunePropagationPolicy"]);
-    let near = nearest(name, known)?;
+    let near = nearest_name(name, known)?;
     let wanted = value.to_lowercase();
     let value = values(near).iter().find(|known| **known == wanted).or(values(near).first())?;
     Some(format!("{near}={value}"))

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::hooks::{self, Class};
+use super::hooks::{self, ObjectClass};
 use super::object::{defines, is_namespace};
 use wavegate_api::Raw;
 use wavegate_api::operation::SyncPhase;
@@ -168,16 +168,16 @@ fn promote<T, K: std::hash::Hash + Eq>(
 ///
 /// Of duplicate resources, the last manifest is used (SE-138). Manifests that
 /// are never applied (`Skip`, deletion hooks, unknown hook types) are omitted.
-pub fn order(manifests: &[Value]) -> Vec<Slot> {
+pub fn apply_order(manifests: &[Value]) -> Vec<Slot> {
     let mut placed = Vec::new();
     for (index, manifest) in last_of_each(manifests).into_iter().enumerate() {
-        let (phases, hook) = match hooks::classify(manifest) {
-            Class::Resource => (vec![SyncPhase::Sync], false),
-            Class::Hook(phases) => (phases, true),
-            Class::Skipped | Class::DeleteHook | Class::Ignored => continue,
+        let (phases, hook) = match hooks::classify_hook(manifest) {
+            ObjectClass::Resource => (vec![SyncPhase::Sync], false),
+            ObjectClass::Hook(phases) => (phases, true),
+            ObjectClass::Skipped | ObjectClass::DeleteHook | ObjectClass::Ignored => continue,
         };
         for phase in phases {
-            let slot = slot(manifest, phase, hooks::wave(manifest), hook);
+            let slot = slot(manifest, phase, hooks::clamped_wave(manifest), hook);
             placed.push(Placed::new(slot, Some(manifest), index));
         }
     }

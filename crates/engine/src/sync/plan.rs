@@ -20,7 +20,7 @@ pub struct SyncPlan {
     /// The new full list of results, in order of first result.
     pub results: Vec<ResourceResult>,
     /// Progress to store beside the results.
-    pub progress: Progress,
+    pub progress: SyncProgress,
     /// The phase to store. Completed phases come without actions.
     pub phase: OperationPhase,
     /// The message to store.
@@ -120,11 +120,11 @@ pub enum Action {
     CreateHook(Apply),
     /// Remove the hook finalizer from one object; success when the object or
     /// the finalizer does not exist (SE-295).
-    RemoveFinalizer(Object),
+    RemoveFinalizer(LiveState),
     /// Delete a hook object.
-    DeleteHook(Object, DeleteReason, Propagation),
+    DeleteHook(LiveState, DeleteReason, Propagation),
     /// Delete an extraneous object.
-    Prune(Object, Propagation),
+    Prune(LiveState, Propagation),
     /// Read an object past the cache to check whether it exists (SE-258).
     Read(TaskKey),
 }
@@ -173,7 +173,7 @@ pub struct ApplyRequest {
 
 /// An object to delete or change; only the one with this UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct LiveState {
     /// The task it belongs to.
     pub task: TaskKey,
     /// Its key.
@@ -256,7 +256,7 @@ pub enum ActionResult {
 /// controller) only repeats harmless work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Progress {
+pub struct SyncProgress {
     /// Whether the dry run of all tasks is complete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run_done: bool,
@@ -275,7 +275,7 @@ pub struct Progress {
     pub failure: Option<String>,
     /// The final phase; only hooks remain to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Ending>,
+    pub ending: Option<SyncEnding>,
     /// Whether the operation is terminating because of the sync timeout.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
@@ -290,7 +290,7 @@ pub struct Progress {
 
 /// The final phase of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct SyncEnding {
     /// A completed phase.
     pub phase: OperationPhase,
     /// The final message.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::hooks::{self, Class};
+use super::hooks::{self, ObjectClass};
 use super::options::{AppOptions, Prune, ResourceOptions};
 use super::order::{self, Placed, Slot};
 use super::plan::{TaskKey, Verb};
@@ -85,12 +85,12 @@ pub(super) fn decide(live: &Value, app: &AppOptions, prune: bool) -> PruneDecisi
 pub fn prune_order(manifests: &[Value]) -> Vec<Slot> {
     let gone: Vec<&Value> = order::last_of_each(manifests)
         .into_iter()
-        .filter(|object| hooks::classify(object) == Class::Resource)
+        .filter(|object| hooks::classify_hook(object) == ObjectClass::Resource)
         .collect();
-    let mirrored = mirror(gone.iter().map(|object| hooks::wave(object)));
+    let mirrored = mirror(gone.iter().map(|object| hooks::clamped_wave(object)));
     let last = mirrored.keys().next_back().copied().unwrap_or(0).max(0).saturating_add(1);
     let placed = gone.into_iter().map(|object| {
-        let wave = hooks::wave(object);
+        let wave = hooks::clamped_wave(object);
         let wave = match ResourceOptions::of(object).prune_last {
             true => last,
             false => mirrored.get(&wave).copied().unwrap_or(wave),

@@ -12,7 +12,7 @@ pub struct BadDuration(pub String);
 
 /// What follows the end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryDecision {
     /// The operation has ended, with this phase and message.
     Over {
         /// A completed phase.
@@ -36,31 +36,31 @@ pub enum Retry {
 ///
 /// `terminated` means that a user or the sync timeout stopped it: no retry. A
 /// dry-run operation is retried like any other.
-pub fn retry(
+pub fn decide_retry(
     strategy: Option<&RetryStrategy>,
     retry_count: u64,
     phase: OperationPhase,
     message: &str,
     terminated: bool,
     now: Timestamp,
-) -> Retry {
+) -> RetryDecision {
     let message = message.to_owned();
     let Some(strategy) = strategy.filter(|_| phase.has_failed() && !terminated) else {
-        return Retry::Over { phase, message };
+        return RetryDecision::Over { phase, message };
     };
     if u64::try_from(strategy.limit).is_ok_and(|limit| retry_count >= limit) {
         let message = match retry_count {
             0 => message,
             times => format!("{message} (retried {times} times)."),
         };
-        return Retry::Over { phase, message };
+        return RetryDecision::Over { phase, message };
     }
     let attempt = retry_count.saturating_add(1);
-    let wait = match delay(strategy.backoff.as_ref(), attempt) {
+    let wait = match retry_delay(strategy.backoff.as_ref(), attempt) {
         Ok(wait) => wait,
         Err(error) => {
             let message = format!("{message} (failed to retry: {error})");
-            return Retry::Over { phase: OperationPhase::Error, message };
+            return RetryDecision::Over { phase: OperationPhase::Error, message };
         }
     };
     let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
@@ -72,11 +72,11 @@ pub fn retry(
     let hour = if hour == 0 { 12 } else { hour };
     let time = format!("{hour}:{:02}{half}", clock.minute());
     let message = format!("{message}. Retrying attempt #{attempt} at {time}.");
-    Retry::Again { at, attempt, message }
+    RetryDecision::Again { at, attempt, message }
 }
 
 /// The message with which a retry begins (SE-390).
-pub fn retrying(attempt: u64, refresh: bool) -> String {
+pub fn retry_message(attempt: u64, refresh: bool) -> String {
     match refresh {
         true => format!("Retrying operation with latest revisions. Attempt #{attempt}"),
         false => format!("Retrying operation. Attempt #{attempt}"),
@@ -91,7 +91,7 @@ pub fn retrying(attempt: u64, refresh: bool) -> String {
 /// # Errors
 ///
 /// [`BadDuration`] when one of the texts is not a duration.
-pub fn delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDuration> {
+pub fn retry_delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDuration> {
     let backoff = backoff.cloned().unwrap_or_default();
     let or = |text: &str, default: &str| match text {
         "" => duration(default),

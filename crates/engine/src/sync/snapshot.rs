@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::options::AppOptions;
-use super::plan::{ActionOutcome, Progress, TaskKey, Verb};
+use super::plan::{ActionOutcome, SyncProgress, TaskKey, Verb};
 use crate::health::Health;
 use wavegate_api::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
 use wavegate_api::kind::{GroupVersionKind, Served};
@@ -35,7 +35,7 @@ pub struct SyncSnapshot {
     /// The stored results of this attempt, oldest first (SE-053).
     pub results: Vec<ResourceResult>,
     /// The stored progress of this attempt; the default if it was lost.
-    pub progress: Progress,
+    pub progress: SyncProgress,
     /// Outcomes of actions since the state was stored. Empty after a restart:
     /// then the live objects are used.
     pub outcomes: Vec<ActionOutcome>,

@@ -12,9 +12,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::plan::{Progress, TaskKey, Unlisted};
+use super::plan::{SyncProgress, TaskKey, Unlisted};
 use super::task::Task;
-use crate::json_size::size;
+use crate::json_size::json_bytes;
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 use wavegate_api::read_leniently;
 
@@ -39,7 +39,7 @@ pub fn leave_out(rows: &mut Vec<Value>, bytes: usize) -> usize {
         if saved >= bytes.saturating_add(STATEMENT) {
             break;
         }
-        saved += size(&rows[at]) + 1;
+        saved += json_bytes(&rows[at]) + 1;
         left.insert(at);
         statement = Some(next);
     }
@@ -60,7 +60,7 @@ pub fn leave_out(rows: &mut Vec<Value>, bytes: usize) -> usize {
             if saved >= bytes {
                 break;
             }
-            saved += size(&rows[at]) + 1;
+            saved += json_bytes(&rows[at]) + 1;
             left.insert(at);
         }
     }
@@ -73,7 +73,7 @@ pub fn leave_out(rows: &mut Vec<Value>, bytes: usize) -> usize {
 }
 
 /// Takes the statement about what is left out from stored results.
-pub fn take_unlisted(results: &mut [ResourceResult], progress: &mut Progress) {
+pub fn take_unlisted(results: &mut [ResourceResult], progress: &mut SyncProgress) {
     for row in results.iter_mut().filter(|row| is_applied(row)) {
         let Some((own, rest)) = row.message.split_once(WORDS) else { continue };
         let own = own.rsplit_once("; ").map_or("", |(own, _)| own).to_owned();

@@ -11,8 +11,8 @@ use super::messages;
 use super::object::{defines, is_namespace};
 use super::options;
 use super::plan::{
-    Action, ActionResult, Apply, ApplyRequest, DeleteReason, Ending, Group, Object, SyncPlan, Verb,
-    WaitReason, Waiting,
+    Action, ActionResult, Apply, ApplyRequest, DeleteReason, Group, LiveState, SyncEnding,
+    SyncPlan, Verb, WaitReason, Waiting,
 };
 use super::prune::{self, PruneDecision};
 use super::snapshot::NamespaceFact;
@@ -102,7 +102,7 @@ impl Engine<'_> {
     fn planned_prune_waves(&self) -> BTreeMap<String, i64> {
         let prunes = || self.tasks.iter().filter(|task| task.is_prune());
         let waves: BTreeSet<i64> = prunes().map(|task| task.wave).collect();
-        let own = |live: &super::snapshot::LiveObject| hooks::wave(&live.object);
+        let own = |live: &super::snapshot::LiveObject| hooks::clamped_wave(&live.object);
         let moved = prunes().any(|task| task.live.is_some_and(|live| own(live) != task.wave));
         match waves.len() > 1 || moved {
             true => prunes().map(|task| (task.key.resource.to_string(), task.wave)).collect(),
@@ -152,7 +152,7 @@ impl Engine<'_> {
             let pending = self.pending();
             let Some(slot) = pending.first().map(|at| self.tasks[*at].slot()) else {
                 let message = messages::NO_MORE_TASKS.to_owned();
-                return self.end(Ending { phase: OperationPhase::Succeeded, message });
+                return self.end(SyncEnding { phase: OperationPhase::Succeeded, message });
             };
             let (wave, later): (Vec<usize>, Vec<usize>) =
                 pending.into_iter().partition(|at| self.tasks[*at].slot() == slot);
@@ -389,12 +389,12 @@ impl Engine<'_> {
         Some(Apply { task: task.key.clone(), request })
     }
 
-    pub(super) fn object(&self, at: usize, view: &Value) -> Object {
+    pub(super) fn object(&self, at: usize, view: &Value) -> LiveState {
         let task = &self.tasks[at];
         let mut key = task.key.resource.clone();
         key.namespace = view.namespace().to_owned();
         let version = view.version().to_owned();
-        Object { task: task.key.clone(), key, version, uid: view.uid().to_owned() }
+        LiveState { task: task.key.clone(), key, version, uid: view.uid().to_owned() }
     }
 
     /// Removes the finalizer of a hook object, unless that was just tried.

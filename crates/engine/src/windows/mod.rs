@@ -28,7 +28,7 @@ use crate::promotion::USERNAME;
 pub use attempt::SyncAttempt;
 pub use semantics::Semantics;
 use wavegate_api::time::to_rfc3339;
-pub use window::{Kind, Rule, Window, problems, warnings, windows};
+pub use window::{Rule, Window, WindowKind, project_windows, window_problems, window_warnings};
 
 /// Message of a blocked operation (SE-410).
 pub const BLOCKED: &str = "Sync operation blocked by sync window";
@@ -105,7 +105,7 @@ struct Readable<'a> {
 
 /// Keeps of each kind those with the most specific selector (SE-407).
 fn most_specific(matching: &mut Vec<Readable>, attempt: &SyncAttempt) {
-    for kind in [Kind::Allow, Kind::Deny] {
+    for kind in [WindowKind::Allow, WindowKind::Deny] {
         let is_other = |each: &Readable| each.rule.kind != kind;
         let of_kind = matching.iter().filter(|each| !is_other(each));
         let most = of_kind.map(|each| each.window.specificity(attempt)).max().flatten();
@@ -126,13 +126,13 @@ fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool,
     for each in windows {
         let &Readable { window, rule } = each;
         match (rule.kind, rule.open_until(now)) {
-            (Kind::Deny, Some(until)) => denying.push((window, until)),
-            (Kind::Allow, Some(until)) if is_for_others(window, attempt) => {
+            (WindowKind::Deny, Some(until)) => denying.push((window, until)),
+            (WindowKind::Allow, Some(until)) if is_for_others(window, attempt) => {
                 for_others.push((window, until));
             }
-            (Kind::Allow, Some(until)) => allowing.push((window, until)),
-            (Kind::Allow, None) => shut.push(each),
-            (Kind::Deny, None) => {}
+            (WindowKind::Allow, Some(until)) => allowing.push((window, until)),
+            (WindowKind::Allow, None) => shut.push(each),
+            (WindowKind::Deny, None) => {}
         }
     }
 

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation};
+use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation_of};
 
 /// How the windows of a project decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Semantics {
 
     /// The value that is unknown, in an error.
     fn read(project: &Value) -> Result<Self, &str> {
-        match annotation(project, WINDOW_SEMANTICS) {
+        match annotation_of(project, WINDOW_SEMANTICS) {
             None | Some("argocd") => Ok(Self::ArgoCd),
             Some("seed") => Ok(Self::Seed),
             Some(unknown) => Err(unknown),

@@ -58,7 +58,7 @@ const MANUAL: SyncAttempt = SyncAttempt { manual: true, ..AUTO };
 const NOON: &str = "2024-01-15T12:00:00Z";
 
 fn ask(list: &Value, attempt: &SyncAttempt, now: &str) -> Evaluation {
-    evaluate(&windows(&project(list.clone())), attempt, at(now))
+    evaluate(&project_windows(&project(list.clone())), attempt, at(now))
 }
 
 fn allowed(list: &Value, attempt: &SyncAttempt, now: &str) -> bool {
@@ -256,8 +256,8 @@ fn the_more_specific_window_takes_priority_where_a_project_says_so_se_407() {
     let seed = |list: &Value, attempt: &SyncAttempt| {
         let mut project = project(list.clone());
         project["metadata"]["annotations"]["wavegate.dev/window-semantics"] = "seed".into();
-        assert_eq!(warnings(&project), [""; 0]);
-        evaluate(&windows(&project), attempt, at(NOON))
+        assert_eq!(window_warnings(&project), [""; 0]);
+        evaluate(&project_windows(&project), attempt, at(NOON))
     };
     for pair in order.windows(2) {
         let [more, less] = pair else { unreachable!() };
@@ -316,7 +316,7 @@ fn the_more_specific_window_takes_priority_where_a_project_says_so_se_407() {
     let mut typo = project(json!([]));
     typo["metadata"]["annotations"]["wavegate.dev/window-semantics"] = "Seed".into();
     assert_eq!(
-        warnings(&typo),
+        window_warnings(&typo),
         [
             "metadata.annotations: wavegate.dev/window-semantics is \"Seed\"; it has to be argocd or \
           seed, and argocd is assumed"

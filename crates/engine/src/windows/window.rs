@@ -19,7 +19,7 @@ const LONGEST_DESCRIPTION: usize = 255;
 
 /// Kind of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum WindowKind {
     /// Syncs run while the window is active; otherwise only manual syncs, if allowed.
     Allow,
     /// Syncs do not run while the window is active, except manual syncs, if allowed.
@@ -60,7 +60,7 @@ pub struct Window {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Kind of the window.
-    pub kind: Kind,
+    pub kind: WindowKind,
     /// When it starts.
     pub schedule: Schedule,
     /// Time zone; UTC when empty or unknown (SE-404).
@@ -73,7 +73,7 @@ pub struct Rule {
 /// Never fails: an invalid entry is a [`Window`] with problems. Absent, `null` or not a
 /// list means no windows; [`super::problems`] reports the last case. Looks up time zones,
 /// so keep the result until the project changes.
-pub fn windows(project: &Value) -> Vec<Window> {
+pub fn project_windows(project: &Value) -> Vec<Window> {
     let list = project.items("/spec/syncWindows");
     let semantics = Semantics::of(project);
     list.iter().enumerate().map(|(index, entry)| read(index, entry, semantics)).collect()
@@ -161,8 +161,8 @@ impl Timing<'_> {
     ) -> Result<Rule, Vec<String>> {
         let Self { kind, schedule, length, zone } = *self;
         let known_kind = match kind {
-            "allow" => Some(Kind::Allow),
-            "deny" => Some(Kind::Deny),
+            "allow" => Some(WindowKind::Allow),
+            "deny" => Some(WindowKind::Deny),
             _ => {
                 problems.push(format!("kind '{kind}' mismatch: can only be allow or deny"));
                 None
@@ -372,14 +372,14 @@ const OPENINGS_JOINED: usize = 50;
 
 /// Problems of the windows of an AppProject, for validation (SE-411): kinds, schedules,
 /// durations, descriptions, types and duplicates. Empty when they are valid.
-pub fn problems(project: &Value) -> Vec<String> {
+pub fn window_problems(project: &Value) -> Vec<String> {
     let written = project.pointer("/spec/syncWindows");
     if written.is_some_and(|written| !written.is_null() && !written.is_array()) {
         return vec!["spec.syncWindows must be a list".to_owned()];
     }
     let mut problems = Vec::new();
     let mut seen = BTreeMap::new();
-    for window in windows(project) {
+    for window in project_windows(project) {
         let at = format!("spec.syncWindows[{}]", window.index);
         let own = window.rule.as_ref().err().into_iter().flatten().chain(&window.refusals);
         problems.extend(own.map(|problem| format!("{at}: {problem}")));
@@ -397,11 +397,11 @@ pub fn problems(project: &Value) -> Vec<String> {
 
 /// Warnings about valid windows: unknown time zones (SE-404), windows that never start or
 /// match, and unknown semantics (SE-407).
-pub fn warnings(project: &Value) -> Vec<String> {
+pub fn window_warnings(project: &Value) -> Vec<String> {
     let said = |window: Window| {
         let name = format!("spec.syncWindows[{}]", window.index);
         window.warnings.into_iter().map(move |warning| format!("{name}: {warning}"))
     };
-    let of_windows = windows(project).into_iter().flat_map(said);
+    let of_windows = project_windows(project).into_iter().flat_map(said);
     Semantics::warning(project).into_iter().chain(of_windows).collect()
 }

@@ -97,7 +97,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
 
 /// Prints a duration as Go does: `1h0m0s`, `1.5s`, `0s`.
 pub(crate) fn duration_text(nanoseconds: i64) -> String {
-    duration::print(SignedDuration::from_nanos(nanoseconds))
+    duration::print_duration(SignedDuration::from_nanos(nanoseconds))
 }
 
 /// Rounds a duration to a multiple, half away from zero.

@@ -62,7 +62,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
         Ok(Value::str(chars.into_iter().collect::<String>()))
     }),
-    f("normalize", "s", |_, a| Ok(Value::str(sanitize::normalize(&a.text(0))))),
+    f("normalize", "s", |_, a| Ok(Value::str(sanitize::normalize_name(&a.text(0))))),
     f("slugify", "a*", slugify),
 ];
 
@@ -232,5 +232,5 @@ fn slugify(_: &mut Run<'_>, a: &[Value]) -> Outcome {
         Err(_) if smart => 0,
         Err(_) => return Err("slugify: the maximum length must not be negative".into()),
     };
-    Ok(Value::str(sanitize::slugify(max, smart, &text.text())))
+    Ok(Value::str(sanitize::slugify_name(max, smart, &text.text())))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::go::{Env, Options, Random, Template, TemplateLimits};
+use crate::go::{Env, GoTemplate, Random, TemplateLimits, TemplateOptions};
 
 struct Zeros(u8);
 
@@ -26,7 +26,7 @@ fn run(text: &str, limits: &TemplateLimits) -> (Result<usize, String>, Duration)
         _ => Map::new(),
     };
     let began = super::thread_time();
-    let template = Template::parse(text, &Options::default());
+    let template = GoTemplate::parse(text, &TemplateOptions::default());
     let result = template.and_then(|template| template.execute_in(&params, limits, &mut env));
     let took = super::thread_time() - began;
     (result.map(|out| out.len()).map_err(|error| error.to_string()), took)

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{get, post};
-use crate::{Clock, Definitions, Server, Settings};
+use crate::{Definitions, Server, ServerClock, ServerSettings};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -26,15 +26,15 @@ fn widgets() -> Value {
     })
 }
 
-fn settings() -> Settings {
+fn settings() -> ServerSettings {
     let time: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();
-    Settings { clock: Clock::starting_at(time), ..Settings::default() }
+    ServerSettings { clock: ServerClock::starting_at(time), ..ServerSettings::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_has_them_as_if_they_had_just_been_created() {
     let definitions = Definitions::read([&widgets()]).unwrap();
-    let with = Server::with(Settings { definitions, ..settings() });
+    let with = Server::with(ServerSettings { definitions, ..settings() });
     let created = Server::with(settings());
     let (code, _) = post(&created.client(), CRDS, &widgets()).await;
     assert_eq!(code, 201);

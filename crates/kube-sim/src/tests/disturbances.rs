@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::watches::open;
 use super::{MAPS, get, map, post, with_maps};
-use crate::{Disturbance, Effect, Fault, RequestRecord};
+use crate::{Disturbance, Effect, InjectedFault, RequestRecord};
 
 fn watches(request: &RequestRecord) -> bool {
     request.verb == "watch" && request.resource == "configmaps"
@@ -64,7 +64,7 @@ async fn a_watch_that_is_silent_for_ever_stays_open_until_it_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_with_a_delay_lags_and_keeps_the_order() {
     let (server, client) = with_maps(1).await;
-    server.inject(Fault::new(Effect::Disturb(Disturbance::Delay(MINUTE)), watches));
+    server.inject(InjectedFault::new(Effect::Disturb(Disturbance::Delay(MINUTE)), watches));
     let mut events = open(&client, "allowWatchBookmarks=true&timeoutSeconds=100").await;
     let (tick, second) = (Duration::from_secs(10), Duration::from_secs(1));
     let writer = client.clone();
@@ -101,7 +101,7 @@ async fn the_last_events_are_repeated() {
     post(&client, MAPS, &map("b")).await;
     assert_eq!(next(&mut events).await, event("ADDED", "b", 0));
     // As soon as it is open, a watch that resumes gets what its client has seen.
-    server.inject(Fault::new(Effect::Disturb(Disturbance::Repeat(1)), watches));
+    server.inject(InjectedFault::new(Effect::Disturb(Disturbance::Repeat(1)), watches));
     let (_, list) = get(&client, MAPS).await;
     let version = list["metadata"]["resourceVersion"].as_str().unwrap();
     let mut events = open(&client, &format!("resourceVersion={version}")).await;
@@ -132,7 +132,7 @@ async fn a_cut_watch_ends_in_the_middle_of_an_event() {
     for disturbance in [None, Some(Disturbance::Cut)] {
         let request = Request::get(format!("{MAPS}?watch=true")).body(Vec::new()).unwrap();
         if disturbance.is_none() {
-            server.inject(Fault::new(Effect::Disturb(Disturbance::Cut), watches));
+            server.inject(InjectedFault::new(Effect::Disturb(Disturbance::Cut), watches));
         }
         let mut body = Box::pin(client.request_stream(request).await.unwrap());
         if let Some(disturbance) = disturbance {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watches::open;
 use super::{MAPS, get, map, post, with_maps};
-use crate::{Effect, Fault, RequestRecord, Server};
+use crate::{Effect, InjectedFault, RequestRecord, Server};
 
 fn creates(request: &RequestRecord) -> bool {
     request.verb == "create"
@@ -53,7 +53,7 @@ async fn a_write_that_fails_is_done_or_not_as_its_fault_says() {
     for (effect, code, is_there, seconds) in cases {
         let server = Server::new();
         let client = server.client();
-        server.inject(Fault::new(effect.clone(), creates));
+        server.inject(InjectedFault::new(effect.clone(), creates));
         let began = tokio::time::Instant::now();
         assert_eq!(create(&client, "a").await, code, "{effect:?}");
         assert_eq!(began.elapsed().as_secs(), seconds, "{effect:?}");
@@ -68,7 +68,7 @@ async fn a_write_that_fails_is_done_or_not_as_its_fault_says() {
 async fn a_refusal_says_when_to_come_back() {
     let server = Server::new();
     let client = server.client();
-    server.inject(Fault::new(Effect::StatusRetryAfter(429, 30), |_| true));
+    server.inject(InjectedFault::new(Effect::StatusRetryAfter(429, 30), |_| true));
     let response = client.send(Request::get(MAPS).body(kube::client::Body::empty()).unwrap()).await;
     let response = response.unwrap();
     assert_eq!(
@@ -94,14 +94,14 @@ async fn faults_last_for_a_time_or_for_a_number_of_requests_in_it() {
         codes
     };
     let minute = Duration::from_secs(60);
-    server.inject(Fault::new(Effect::Status(503), |_| true).lasting(minute));
+    server.inject(InjectedFault::new(Effect::Status(503), |_| true).lasting(minute));
     assert_eq!(tries(&[0, 1, 59, 60, 61]).await, [503, 503, 503, 200, 200]);
-    server.inject(Fault::new(Effect::Status(503), |_| true).times(2).lasting(minute));
+    server.inject(InjectedFault::new(Effect::Status(503), |_| true).times(2).lasting(minute));
     assert_eq!(tries(&[0, 1, 2]).await, [503, 503, 200]);
     let until = tokio::time::Instant::now() + minute;
-    server.inject(Fault::new(Effect::Status(503), |_| true).until(until).times(2));
+    server.inject(InjectedFault::new(Effect::Status(503), |_| true).until(until).times(2));
     assert_eq!(tries(&[0, 60, 61]).await, [503, 200, 200]);
-    server.inject(Fault::new(Effect::Status(503), |_| true).lasting(Duration::MAX));
+    server.inject(InjectedFault::new(Effect::Status(503), |_| true).lasting(Duration::MAX));
     assert_eq!(tries(&[0, 100_000]).await, [503, 503]);
     server.clear_faults();
     // A matcher may count: each third of the requests here.
@@ -110,7 +110,7 @@ async fn faults_last_for_a_time_or_for_a_number_of_requests_in_it() {
         count += 1;
         count % 3 == 0
     };
-    server.inject(Fault::new(Effect::Status(503), third).lasting(minute));
+    server.inject(InjectedFault::new(Effect::Status(503), third).lasting(minute));
     assert_eq!(tries(&[0, 0, 0, 0, 0, 0]).await, [200, 200, 503, 200, 200, 503]);
 }
 
@@ -121,7 +121,7 @@ async fn access_that_is_gone_is_refused_in_the_words_of_the_real_one() {
     let client = server.client_as("lost");
     let mut events = open(&client, "").await;
     let hour = Duration::from_secs(3600);
-    server.inject(Fault::new(Effect::Forbidden, |r| r.client == "lost").lasting(hour));
+    server.inject(InjectedFault::new(Effect::Forbidden, |r| r.client == "lost").lasting(hour));
     let all = "/apis/apps/v1/deployments";
     let cases = [
         (
@@ -158,7 +158,7 @@ async fn effects_add_up_until_one_refuses() {
     let server = Server::new();
     let client = server.client();
     for effect in [Effect::Latency(Duration::from_secs(2)), Effect::Status(500), Effect::Drop] {
-        server.inject(Fault::new(effect, creates));
+        server.inject(InjectedFault::new(effect, creates));
     }
     let began = tokio::time::Instant::now();
     assert_eq!(post(&client, MAPS, &map("a")).await.0, 500);
@@ -175,7 +175,7 @@ async fn an_answer_over_the_network_is_cut_in_the_middle() {
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&server.kubeconfig(address)).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await;
     let client = kube::Client::try_from(config.unwrap()).unwrap();
-    server.inject(Fault::new(Effect::CutAnswer, creates));
+    server.inject(InjectedFault::new(Effect::CutAnswer, creates));
     assert_eq!(create(&client, "a").await, None);
     assert_eq!(create(&client, "a").await, Some(409), "it was done");
 }
@@ -194,7 +194,7 @@ async fn a_kind_can_be_left_out_of_discovery() {
     assert!(before.iter().any(|name| name == "deployments/scale"), "{before:?}");
     let lasting = Duration::from_secs(60);
     let discovers = |request: &RequestRecord| request.resource.starts_with('/');
-    server.inject(Fault::new(Effect::Unlisted("deployments"), discovers).lasting(lasting));
+    server.inject(InjectedFault::new(Effect::Unlisted("deployments"), discovers).lasting(lasting));
     let left = names("/apis/apps/v1").await;
     let is_left = |name: &&String| !name.starts_with("deployments");
     assert_eq!(left, before.iter().filter(is_left).cloned().collect::<Vec<_>>());

@@ -161,7 +161,7 @@ fn durations_are_those_of_kubectl() {
         (100_000_000, "3y62d"),
     ];
     for (seconds, want) in cases {
-        assert_eq!(gotime::age::human(Duration::from_secs(seconds)), want);
+        assert_eq!(gotime::age::human_duration(Duration::from_secs(seconds)), want);
     }
 }
 

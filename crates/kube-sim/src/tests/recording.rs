@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::watches::open;
 use super::{MAPS, map, post, send};
 use crate::{
-    Disturbance, Disturbed, Effect, Entry, EventType, Exchange, Fault, ObjectChange, Server,
+    Disturbance, Disturbed, Effect, EventType, Exchange, InjectedFault, RecordedChange,
+    RecordedRequest, Server,
 };
 
-type Record = Arc<Mutex<Vec<Entry>>>;
+type Record = Arc<Mutex<Vec<RecordedRequest>>>;
 
 fn recorded(server: &Server) -> Record {
     let record = Record::default();
@@ -23,13 +24,13 @@ fn recorded(server: &Server) -> Record {
 }
 
 /// Takes out what was recorded so far: requests and changes.
-fn taken(record: &Record) -> (Vec<Exchange>, Vec<ObjectChange>) {
+fn taken(record: &Record) -> (Vec<Exchange>, Vec<RecordedChange>) {
     let (mut exchanges, mut changes) = (Vec::new(), Vec::new());
     for entry in record.lock().drain(..) {
         match entry {
-            Entry::Exchange(exchange) => exchanges.push(exchange),
-            Entry::Change(change) => changes.push(change),
-            Entry::Disturbed(_) => {}
+            RecordedRequest::Exchange(exchange) => exchanges.push(exchange),
+            RecordedRequest::Change(change) => changes.push(change),
+            RecordedRequest::Disturbed(_) => {}
         }
     }
     (exchanges, changes)
@@ -115,7 +116,7 @@ async fn watches_are_recorded_when_they_start_and_requests_that_nobody_waits_for
     let watch = &exchanges[0];
     assert_eq!((watch.request.verb.as_str(), watch.request.code), ("watch", 200));
     assert_eq!(watch.query, "watch=true&resourceVersion=1&labelSelector=a%3Db");
-    server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), |_| true));
+    server.inject(InjectedFault::new(Effect::Latency(Duration::from_secs(60)), |_| true));
     server.shift_clock(jiff::SignedDuration::from_hours(-1));
     let map = map("a");
     let asked = post(&client, MAPS, &map);
@@ -135,21 +136,21 @@ async fn what_faults_do_to_requests_and_watches_is_recorded() {
     let client = server.client();
     let _events = open(&client, "resourceVersion=1").await;
     let record = recorded(&server);
-    server.inject(Fault::new(Effect::Status(500), |request| request.verb == "create"));
+    server.inject(InjectedFault::new(Effect::Status(500), |request| request.verb == "create"));
     post(&client, MAPS, &map("a")).await;
     post(&client, MAPS, &map("a")).await;
     server.disturb(&Disturbance::Close, |watch| watch.resource == "configmaps");
     server.disturb(&Disturbance::Close, |watch| watch.resource == "secrets");
     let all = std::mem::take(&mut *record.lock());
     let effects = all.iter().filter_map(|entry| match entry {
-        Entry::Exchange(exchange) => Some(exchange.effects.clone()),
+        RecordedRequest::Exchange(exchange) => Some(exchange.effects.clone()),
         _ => None,
     });
     assert_eq!(effects.collect::<Vec<_>>(), [vec![Effect::Status(500)], vec![]]);
     let disturbed: Vec<&Disturbed> = all
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Disturbed(disturbed) => Some(disturbed),
+            RecordedRequest::Disturbed(disturbed) => Some(disturbed),
             _ => None,
         })
         .collect();

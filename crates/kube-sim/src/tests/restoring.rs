@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::watches::open;
 use super::{MAPS, get, map, post, send};
-use crate::{Server, Settings};
+use crate::{Server, ServerSettings};
 
 const MERGE: &str = "application/merge-patch+json";
 
 fn another() -> Server {
-    Server::with(Settings { seed: 7, ..Settings::default() })
+    Server::with(ServerSettings { seed: 7, ..ServerSettings::default() })
 }
 
 /// An owner that is being deleted in the foreground, and waits for what it owns.

@@ -13,7 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::watches::open;
 use super::{MAPS, get, map, post, send};
-use crate::{Clock, Disturbance, Effect, Fault, RequestRecord, Server, Settings, workloads};
+use crate::{
+    Disturbance, Effect, InjectedFault, RequestRecord, Server, ServerClock, ServerSettings,
+    workloads,
+};
 
 const MERGE: &str = "application/merge-patch+json";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -31,17 +34,17 @@ fn simulated<T>(run: impl Future<Output = T>) -> T {
 
 /// Several clients, workloads, deletions, watches, faults: all that was said.
 async fn scenario(seed: u64) -> Vec<String> {
-    let clock = Clock::starting_at(start());
-    let server = Server::with(Settings { clock, seed, ..Settings::default() });
+    let clock = ServerClock::starting_at(start());
+    let server = Server::with(ServerSettings { clock, seed, ..ServerSettings::default() });
     let log = Arc::new(Mutex::new(Vec::new()));
     let record = log.clone();
     server.record_into(move |entry| record.lock().push(entry.to_string()));
     let stop = CancellationToken::new();
-    let options = workloads::Options {
+    let options = workloads::WorkloadOptions {
         delay: Duration::from_secs(20),
         pods: true,
         clock: server.clock(),
-        ..workloads::Options::default()
+        ..workloads::WorkloadOptions::default()
     };
     let working = workloads::run(server.client_as("workloads"), options, stop.clone());
     let working = tokio::spawn(working);
@@ -62,9 +65,9 @@ async fn scenario(seed: u64) -> Vec<String> {
     let fails = |r: &RequestRecord| {
         r.seq.is_multiple_of(7) && (r.client == "workloads" || r.verb != "watch")
     };
-    server.inject(Fault::new(Effect::Status(500), fails).times(20));
+    server.inject(InjectedFault::new(Effect::Status(500), fails).times(20));
     let slow = Effect::Latency(Duration::from_millis(30));
-    server.inject(Fault::new(slow, |r| r.seq.is_multiple_of(5)).times(40));
+    server.inject(InjectedFault::new(slow, |r| r.seq.is_multiple_of(5)).times(40));
     let client = server.client_as("main");
     for number in 0..4 {
         post(&client, MAPS, &map(&format!("m{number}"))).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::http::Method;
 use serde_json::{Value, json};
 
-use super::super::{Effect, Fault, Server, Settings};
+use super::super::{Effect, InjectedFault, Server, ServerSettings};
 use super::{MAPS, get, map, post, send, with_maps};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -60,16 +60,16 @@ async fn requests_are_recorded_by_client_and_verb() {
 async fn faults_happen_as_often_as_asked() {
     let server = Server::new();
     let client = server.client();
-    server.inject(Fault::new(Effect::Status(429), |r| r.verb == "create").times(2));
+    server.inject(InjectedFault::new(Effect::Status(429), |r| r.verb == "create").times(2));
     for code in [429, 429, 201] {
         let (found, body) = post(&client, MAPS, &map("a")).await;
         assert_eq!(found, code, "{body}");
     }
-    server.inject(Fault::new(Effect::Latency(Duration::from_secs(5)), |r| r.name == "a"));
+    server.inject(InjectedFault::new(Effect::Latency(Duration::from_secs(5)), |r| r.name == "a"));
     let began = tokio::time::Instant::now();
     assert_eq!(get(&client, &format!("{MAPS}/a")).await.0, 200);
     assert_eq!(began.elapsed().as_secs(), 5);
-    server.inject(Fault::new(Effect::DropAfterApplying, |r| r.verb == "create"));
+    server.inject(InjectedFault::new(Effect::DropAfterApplying, |r| r.verb == "create"));
     let request = ::http::Request::post(MAPS)
         .header("content-type", "application/json")
         .body(kube::client::Body::from(serde_json::to_vec(&map("b")).unwrap()))
@@ -77,7 +77,7 @@ async fn faults_happen_as_often_as_asked() {
     client.send(request).await.expect_err("the connection is cut");
     // It was executed anyway.
     assert_eq!(get(&client, &format!("{MAPS}/b")).await.0, 200);
-    server.inject(Fault::new(Effect::Status(500), |_| true).times(9));
+    server.inject(InjectedFault::new(Effect::Status(500), |_| true).times(9));
     server.clear_faults();
     assert_eq!(get(&client, MAPS).await.0, 200);
 }
@@ -130,7 +130,7 @@ async fn what_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn limits_of_size_can_be_left_out() {
-    let server = Server::with(Settings { size_limits: false, ..Settings::default() });
+    let server = Server::with(ServerSettings { size_limits: false, ..ServerSettings::default() });
     let client = server.client();
     let mut large = map("a");
     large["data"]["a"] = json!("x".repeat(4 << 20));

@@ -22,13 +22,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    kind::Kind,
-    options::{Error, Options},
+    kind::WorkloadKind,
+    options::{OptionError, WorkloadOptions},
     outcome::{self, Outcome},
     pauses::Pauses,
-    view::{Stage, View},
+    view::{View, WorkloadStage},
 };
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 
 /// Writes in flight per kind, so that a real API server is not flooded.
 const MAX_WRITES: usize = 64;
@@ -40,11 +40,11 @@ type Uid = String;
 
 /// The simulation of one kind.
 pub(super) struct Engine {
-    kind: Kind,
+    kind: WorkloadKind,
     resource: ApiResource,
     client: Client,
-    options: Arc<Options>,
-    clock: Clock,
+    options: Arc<WorkloadOptions>,
+    clock: ServerClock,
     tracked: HashMap<Uid, Tracked>,
     /// Objects to look at again, and when. Entries that have become useless stay
     /// until their time: looking once more changes nothing.
@@ -66,7 +66,7 @@ struct Tracked {
     /// The version and stage that the last write was made from. What became of it
     /// comes as an event; until then there is nothing to do. A write that changed
     /// nothing brings no event, hence the stage.
-    written_from: Option<(Option<String>, Stage)>,
+    written_from: Option<(Option<String>, WorkloadStage)>,
 }
 
 /// What became of a write.
@@ -78,7 +78,7 @@ pub(super) enum Written {
 }
 
 impl Engine {
-    pub fn new(kind: Kind, client: Client, options: Arc<Options>) -> Self {
+    pub fn new(kind: WorkloadKind, client: Client, options: Arc<WorkloadOptions>) -> Self {
         Self {
             kind,
             resource: kind.resource(),
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Works until `shutdown`, or until it is certain that it never can.
-    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), OptionError> {
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &self.resource);
         let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
         // Filled while a list is read: what is not in it is gone.
@@ -127,7 +127,7 @@ impl Engine {
                     }
                     Some(Err(error)) => match status_code(&error) {
                         Some(401 | 403) => {
-                            return Err(Error::Forbidden { kind: self.kind.name(), source: Box::new(error) });
+                            return Err(OptionError::Forbidden { kind: self.kind.name(), source: Box::new(error) });
                         }
                         Some(404) => {
                             tracing::debug!(kind = self.kind.name(), "the server does not have the kind; not simulated");
@@ -186,7 +186,7 @@ impl Engine {
         let Some(object) = tracked.object.clone() else { return };
         let stage = match end(tracked.outcome) {
             Some(stage) if tracked.due <= Instant::now() => stage,
-            Some(_) | None => Stage::Progressing,
+            Some(_) | None => WorkloadStage::Progressing,
         };
         let from = (object.metadata.resource_version.clone(), stage);
         if tracked.writing || tracked.written_from.as_ref() == Some(&from) {
@@ -197,7 +197,7 @@ impl Engine {
             return;
         }
         let write = if object.metadata.deletion_timestamp.is_some() {
-            (self.kind == Kind::Pod)
+            (self.kind == WorkloadKind::Pod)
                 .then(|| end_pod(&self.client, &self.resource, &object))
                 .flatten()
         } else {
@@ -213,7 +213,7 @@ impl Engine {
                 let uid = uid.clone();
                 self.writes.push(async move { (uid, write.await) }.boxed());
             }
-            None if stage != Stage::Progressing || tracked.outcome == Outcome::Hang => {
+            None if stage != WorkloadStage::Progressing || tracked.outcome == Outcome::Hang => {
                 tracked.object = None
             }
             None => {}
@@ -255,10 +255,10 @@ impl Engine {
 }
 
 /// The last stage that an outcome leads to, if it leads to any.
-fn end(outcome: Outcome) -> Option<Stage> {
+fn end(outcome: Outcome) -> Option<WorkloadStage> {
     match outcome {
-        Outcome::Succeed => Some(Stage::Succeeded),
-        Outcome::Fail => Some(Stage::Failed),
+        Outcome::Succeed => Some(WorkloadStage::Succeeded),
+        Outcome::Fail => Some(WorkloadStage::Failed),
         Outcome::Hang => None,
     }
 }

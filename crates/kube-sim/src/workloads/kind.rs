@@ -12,14 +12,14 @@ use k8s_openapi::api::{
 use kube::api::ApiResource;
 use serde_json::Value;
 
-use super::options::Options;
+use super::options::WorkloadOptions;
 use super::rules;
-use super::view::{Stage, View};
+use super::view::{View, WorkloadStage};
 
 /// A kind whose status is simulated, or that workloads own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each variant is the kind of its name")]
-pub enum Kind {
+pub enum WorkloadKind {
     Deployment,
     ReplicaSet,
     StatefulSet,
@@ -36,9 +36,9 @@ pub enum Kind {
     ControllerRevision,
 }
 
-impl Kind {
+impl WorkloadKind {
     /// The kinds that `options` ask for.
-    pub fn simulated(options: &Options) -> impl Iterator<Item = Self> {
+    pub fn simulated(options: &WorkloadOptions) -> impl Iterator<Item = Self> {
         let groups: [(bool, &[Self]); 3] = [
             (
                 options.controllers,
@@ -104,8 +104,8 @@ impl Kind {
     pub fn status(
         self,
         object: &View<'_>,
-        stage: Stage,
-        options: &Options,
+        stage: WorkloadStage,
+        options: &WorkloadOptions,
         now: Timestamp,
     ) -> Option<Value> {
         match self {

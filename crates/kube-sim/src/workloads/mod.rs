@@ -67,10 +67,10 @@ use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub use kind::Kind;
-pub use options::{Error, Options};
+pub use kind::WorkloadKind;
+pub use options::{OptionError, WorkloadOptions};
 pub use outcome::{DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION};
-pub use view::{Stage, View};
+pub use view::{View, WorkloadStage};
 
 /// Simulates until `shutdown` is cancelled.
 ///
@@ -83,12 +83,12 @@ pub use view::{Stage, View};
 /// When the client is not allowed to watch what is to be simulated.
 pub async fn run(
     client: Client,
-    options: Options,
+    options: WorkloadOptions,
     shutdown: CancellationToken,
-) -> Result<(), Error> {
+) -> Result<(), OptionError> {
     let options = Arc::new(options);
     // One fails: the others end with it, by the drop of the set.
-    let mut kinds: FuturesUnordered<_> = kind::Kind::simulated(&options)
+    let mut kinds: FuturesUnordered<_> = kind::WorkloadKind::simulated(&options)
         .map(|kind| {
             engine::Engine::new(kind, client.clone(), Arc::clone(&options))
                 .run(shutdown.clone())

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 
 /// What is simulated, and how fast.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct WorkloadOptions {
     /// From progressing to the end, for objects without an annotation.
     /// Zero skips the progressing status.
     pub delay: Duration,
@@ -34,10 +34,10 @@ pub struct Options {
     pub nodes: u32,
     /// What statuses are dated by: share that of the server ([`crate::Server::clock`])
     /// in a simulation.
-    pub clock: Clock,
+    pub clock: ServerClock,
 }
 
-impl Default for Options {
+impl Default for WorkloadOptions {
     /// What the embedded server needs: everything but Pods for workloads.
     fn default() -> Self {
         Self {
@@ -48,12 +48,12 @@ impl Default for Options {
             pods: false,
             fail: BTreeSet::new(),
             nodes: 1,
-            clock: Clock::default(),
+            clock: ServerClock::default(),
         }
     }
 }
 
-impl Options {
+impl WorkloadOptions {
     /// For a real API server that has its controller manager, but no node and
     /// no cloud, such as `tests/cluster/up` starts.
     pub fn beside_controller_manager() -> Self {
@@ -63,7 +63,7 @@ impl Options {
 
 /// Why the simulation cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum OptionError {
     /// The client may not watch a kind; waiting would not help.
     #[error("cannot watch {kind}: the client needs list and watch on it")]
     Forbidden {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{options::Options, view::View};
+use super::{options::WorkloadOptions, view::View};
 
 /// Chooses what becomes of an object: `succeed`, `fail` or `hang`.
 pub const OUTCOME_ANNOTATION: &str = "simulate.wavegate.dev/outcome";
@@ -67,7 +67,7 @@ pub(super) enum Outcome {
 }
 
 /// Reads the outcome; a value that is none of the three counts as absent.
-pub(super) fn outcome(object: &View<'_>, options: &Options) -> Outcome {
+pub(super) fn outcome(object: &View<'_>, options: &WorkloadOptions) -> Outcome {
     match annotation(object, OUTCOME_ANNOTATION) {
         Some("succeed") => return Outcome::Succeed,
         Some("fail") => return Outcome::Fail,
@@ -91,7 +91,7 @@ pub(super) fn outcome(object: &View<'_>, options: &Options) -> Outcome {
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 86_400);
 
 /// Reads the delay; one that cannot be read counts as absent.
-pub(super) fn delay(object: &View<'_>, options: &Options) -> Duration {
+pub(super) fn delay(object: &View<'_>, options: &WorkloadOptions) -> Duration {
     let Some(text) = annotation(object, DELAY_ANNOTATION) else { return options.delay };
     match text.parse::<jiff::SignedDuration>().ok().and_then(|delay| Duration::try_from(delay).ok())
     {

@@ -4,7 +4,7 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::Options;
+use super::WorkloadOptions;
 use super::outcome::{self, Outcome};
 use super::view::View;
 
@@ -20,10 +20,10 @@ fn deployment(spec: Value) -> DynamicObject {
 
 #[test]
 fn outcome_and_delay_come_from_the_object_then_its_template_then_the_options() {
-    let options = Options {
+    let options = WorkloadOptions {
         fail: ["broken".to_owned()].into(),
         delay: std::time::Duration::from_secs(9),
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let outcome_of = |value: &str| json!({ "simulate.wavegate.dev/outcome": value });
     let tracking = json!({ "argocd.argoproj.io/tracking-id": "broken:apps/Deployment:shop/web" });

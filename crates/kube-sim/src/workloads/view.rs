@@ -16,7 +16,7 @@ pub struct View<'a> {
 
 /// How far the work on an object has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum WorkloadStage {
     /// At work; not ready yet.
     Progressing,
     /// Ready, available, completed or bound.

@@ -14,8 +14,8 @@ use crate::application_set::plan::observe::Existing;
 use crate::application_set::plan::ownership_transfer::{Other, Releases};
 use crate::application_set::plan::windows;
 use crate::application_set::plan::write_plan::WritePlan;
-use crate::application_set::settings::Settings;
-use crate::application_set::status::events::Event;
+use crate::application_set::settings::DecisionSettings;
+use crate::application_set::status::events::SetEvent;
 use crate::application_set::status::findings::Failure;
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::application_set::status::write_failures::Failing;
@@ -23,7 +23,7 @@ use crate::rollout::RolloutPlan;
 use crate::rollout::listed::Listed;
 use crate::rollout::steer::RunDecision;
 use crate::rollout::steering::Steering;
-use crate::rollout::wait::Wait;
+use crate::rollout::wait::RolloutWait;
 use wavegate_engine::wait::{WaitFor, WakeEvent};
 
 /// The input of one reconcile.
@@ -34,7 +34,7 @@ pub struct Snapshot<'a> {
     /// The result of reading its spec.
     pub generated: &'a Generated,
     /// The settings.
-    pub settings: &'a Settings,
+    pub settings: &'a DecisionSettings,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
     /// The Applications that it owns, if it is being deleted.
@@ -76,7 +76,7 @@ impl<'a> Snapshot<'a> {
     pub fn first(
         set: &'a StoredApplicationSet,
         generated: &'a Generated,
-        settings: &'a Settings,
+        settings: &'a DecisionSettings,
         windows: windows::Facts<'a>,
         now: Timestamp,
     ) -> Self {
@@ -118,10 +118,10 @@ pub struct Decision {
     /// Whether the refresh annotation of the set is removed by that (AS-420).
     pub ends_refresh: bool,
     /// The Events, sent once the status is written.
-    pub events: Vec<Event>,
+    pub events: Vec<SetEvent>,
     /// Stalled waits to report: repeated until the Event is known to be
     /// written, and recorded in the status then.
-    pub stalled: Vec<Wait>,
+    pub stalled: Vec<RolloutWait>,
     /// The decisions of the rollout.
     pub rollout: Option<RolloutPlan>,
     /// The run that ends because the set has no rollout any more.
@@ -134,7 +134,7 @@ pub struct Decision {
     /// The Applications whose deletion takes too long: the reconcile fails.
     pub stuck: Vec<Stuck>,
     /// What follows if all writes succeed.
-    pub next: Next,
+    pub next: NextReconcile,
     /// The deletions that wait for an approval.
     pub emptied: Option<HeldDeletions>,
     /// Whether it is not known yet whether deletions are held.
@@ -158,7 +158,7 @@ impl Decision {
 
 /// What follows a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextReconcile {
     /// The set is gone.
     Gone,
     /// Nothing until one of these events arrives.
@@ -169,7 +169,7 @@ pub enum Next {
     After(WaitFor, Duration),
 }
 
-impl Default for Next {
+impl Default for NextReconcile {
     fn default() -> Self {
         Self::On(&[WakeEvent::ApplicationSet])
     }

@@ -15,8 +15,8 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use self::plan::owner::{Identity, Owner, is_owned, set_of};
-pub use self::plan::update::{Comparison, Update};
-pub use self::plan::write_plan::{Create, Delete, Gate, Held, Patch, Release, WritePlan};
-pub use self::plan::{PlanInput, plan};
-pub use self::settings::{Settings, SizeLimits};
+pub use self::plan::owner::{ApplicationOwner, Identity, is_owned, set_of};
+pub use self::plan::update::{Update, UpdateComparison};
+pub use self::plan::write_plan::{Create, Delete, Held, Patch, Release, WriteGate, WritePlan};
+pub use self::plan::{PlanInput, plan_writes};
+pub use self::settings::{DecisionSettings, SizeLimits};

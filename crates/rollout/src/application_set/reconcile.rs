@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::application_set::decision::{Decision, Next, Snapshot};
+use crate::application_set::decision::{Decision, NextReconcile, Snapshot};
 use crate::application_set::deletion::delete_set;
 use crate::application_set::deletion::deletion_guard::{
     self, HeldDeletions, HoldDecision, HoldReasons,
@@ -20,22 +20,22 @@ use crate::application_set::generate::generated::Wanted;
 use crate::application_set::plan::excluded;
 use crate::application_set::plan::observe::Existing;
 use crate::application_set::plan::operation;
-use crate::application_set::plan::outcome::Cause;
+use crate::application_set::plan::outcome::WriteFailure;
 use crate::application_set::plan::ownership_transfer;
 use crate::application_set::plan::windows;
-use crate::application_set::plan::write_plan::{Gate, WritePlan};
-use crate::application_set::plan::{self, Operation, PlanInput, refusal};
+use crate::application_set::plan::write_plan::{WriteGate, WritePlan};
+use crate::application_set::plan::{self, OperationPolicy, PlanInput, refusal};
 use crate::application_set::rollout_io::last_good;
 use crate::application_set::status;
-use crate::application_set::status::events::{self, Event};
+use crate::application_set::status::events::{self, SetEvent};
 use crate::application_set::status::findings::{self, Failure, Findings, Rollout};
 use crate::application_set::status::pace;
 use crate::application_set::status::stored::StoredApplicationSet;
-use crate::rollout::listed::{self, Listed, Record, RecordKind};
+use crate::rollout::listed::{self, CompletionRecord, Listed, RecordKind};
 use crate::rollout::phase::{Entry, Phase};
 use crate::rollout::snapshot::{Excluded, Unwritten};
 use crate::rollout::steer::{self, RunDecision};
-use crate::rollout::wait::Wait;
+use crate::rollout::wait::RolloutWait;
 use crate::rollout::{self, Denied, Member, RolloutPlan};
 use wavegate_api::Cluster;
 use wavegate_api::annotations::RESOURCES_FINALIZER;
@@ -63,7 +63,7 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
         let mut finalizers = set.finalizers.clone();
         finalizers.push(RESOURCES_FINALIZER.to_owned());
         let rest = decide(snapshot);
-        return Decision { finalizers: Some(finalizers), next: Next::Again, ..rest };
+        return Decision { finalizers: Some(finalizers), next: NextReconcile::Again, ..rest };
     }
     decide(snapshot)
 }
@@ -119,11 +119,11 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         redact: snapshot.redact,
     };
     let status = status::compute(&findings, now);
-    let mut events: Vec<Event> = Vec::new();
-    events.extend(events::failure(&set.status, &status, failure.as_ref()));
+    let mut events: Vec<SetEvent> = Vec::new();
+    events.extend(events::failure_event(&set.status, &status, failure.as_ref()));
     events.extend(events::misconfigured(&set.status, &status));
     if let Some(plan) = &plan {
-        events.extend(events::rollout(&set.status, &status, plan));
+        events.extend(events::rollout_events(&set.status, &status, plan));
     }
     // What is due already is decided again after a moment.
     let until = |at: Timestamp| {
@@ -181,7 +181,9 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         leaving: Vec::new(),
         unsure: Vec::new(),
         stuck: Vec::new(),
-        next: first.map_or(Next::default(), |(reason, after)| Next::After(reason, after)),
+        next: first.map_or(NextReconcile::default(), |(reason, after)| {
+            NextReconcile::After(reason, after)
+        }),
         writes,
         keeps_hold,
         listed,
@@ -201,7 +203,7 @@ pub struct SpecWrites {
     /// The writes, also those that the gate does not allow.
     pub writes: WritePlan,
     /// Which of them are allowed.
-    pub gate: Gate,
+    pub gate: WriteGate,
     /// Why some of the generated Applications are not written, by name.
     pub unwritable: BTreeMap<String, String>,
     /// The deletions that wait for an approval.
@@ -215,8 +217,8 @@ pub fn spec_writes(snapshot: &Snapshot<'_>) -> SpecWrites {
     let mut writes = plan_writes(snapshot, &unwritable, None, &Listed::default(), &[]);
     let gate = snapshot.generated.gate(snapshot.settings);
     let emptied = match gate {
-        Gate::Open => hold(snapshot, &[], false, &mut writes).held,
-        Gate::NoDeletes(_) | Gate::Shut(_) => None,
+        WriteGate::Open => hold(snapshot, &[], false, &mut writes).held,
+        WriteGate::NoDeletes(_) | WriteGate::Shut(_) => None,
     };
     SpecWrites { writes, gate, unwritable, emptied }
 }
@@ -229,7 +231,8 @@ fn hold(
     writes: &mut WritePlan,
 ) -> HoldDecision {
     let Snapshot { set, generated, settings, existing, .. } = *snapshot;
-    let has_left = ownership_transfer::left(existing, &generated.applications).next().is_some();
+    let has_left =
+        ownership_transfer::left_applications(existing, &generated.applications).next().is_some();
     let limits = snapshot.steering.map_or(&[][..], |steering| &steering.rules.deletions);
     let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
     let hidden = snapshot.steering.as_ref().map_or(&[][..], |steering| steering.hidden_policies());
@@ -248,7 +251,7 @@ fn hold(
 pub(super) fn stalls(
     set: &StoredApplicationSet,
     plan: Option<&RolloutPlan>,
-) -> (Vec<(String, Timestamp)>, Vec<Wait>) {
+) -> (Vec<(String, Timestamp)>, Vec<RolloutWait>) {
     let (mut reported, mut new) = (Vec::new(), Vec::new());
     for wait in plan.into_iter().flat_map(|plan| &plan.stalled) {
         let Some(since) = wait.since else { continue };
@@ -375,7 +378,7 @@ fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> O
     let refusal = found.filter(|_| !is_taken).and_then(refusal);
     match refusal {
         Some(why) => Some(Unwritten { why, is_refused: true }),
-        None => snapshot.failing.why(name).map(Cause::unwritten),
+        None => snapshot.failing.why(name).map(WriteFailure::unwritten),
     }
 }
 
@@ -395,7 +398,7 @@ fn plan_writes(
         let wanted = generated.get(&start.application)?;
         let operation = operation::build(start, &set.id.name, &wanted.original());
         let at = listed.entries.binary_search_by(|one| one.application.cmp(&start.application));
-        let record = at.ok().filter(|_| listed.is_compact).map(|at| Record {
+        let record = at.ok().filter(|_| listed.is_compact).map(|at| CompletionRecord {
             kind: RecordKind::Started,
             target_revisions: listed.entries[at].target_revisions.clone(),
             spec: wanted.digest.to_string(),
@@ -407,9 +410,9 @@ fn plan_writes(
         if let (Some(started), Ok(found)) = (&mut started, found) {
             last_good::complete(started, wanted, &snapshot.existing[found]);
         }
-        Some((start.application.clone(), Operation { operation, record, started }))
+        Some((start.application.clone(), OperationPolicy { operation, record, started }))
     });
-    let mut writes = plan::plan(&PlanInput {
+    let mut writes = plan::plan_writes(&PlanInput {
         set: &set.id,
         generated: &generated.applications,
         invalid: unwritable,
@@ -417,7 +420,7 @@ fn plan_writes(
         clusters: snapshot.windows.clusters,
         in_rollout: generated.has_steps,
         policy: generated.policy,
-        operations: &starts.collect::<BTreeMap<_, Operation>>(),
+        operations: &starts.collect::<BTreeMap<_, OperationPolicy>>(),
         records: &listed.records.iter().cloned().collect(),
         refreshes,
         others: snapshot.others,
@@ -436,7 +439,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
     if snapshot.generated.policy.deletes() {
         return WritePlan::default();
     }
-    plan::plan(&PlanInput {
+    plan::plan_writes(&PlanInput {
         set: &snapshot.set.id,
         generated: &[],
         invalid: &BTreeMap::new(),

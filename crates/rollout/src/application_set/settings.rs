@@ -7,7 +7,7 @@ use wavegate_engine::diff::Jq;
 
 /// The settings of ApplicationSets, from flags.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct DecisionSettings {
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,
     /// The state machine's settings.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub jq: Jq,
 }
 
-impl Default for Settings {
+impl Default for DecisionSettings {
     fn default() -> Self {
         Self {
             progressive_syncs: false,

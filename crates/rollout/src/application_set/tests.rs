@@ -23,7 +23,7 @@ use crate::application_set::plan::observe::Existing;
 use crate::application_set::plan::operation;
 use crate::application_set::plan::owner::owner_reference;
 use crate::application_set::plan::update::Rules;
-use crate::application_set::plan::{Operation, REFRESHES_PER_RECONCILE};
+use crate::application_set::plan::{OperationPolicy, REFRESHES_PER_RECONCILE};
 use crate::desired::Generation;
 use crate::desired::inputs::Reads;
 use crate::rollout::Start;
@@ -50,7 +50,7 @@ fn live(generated: &Value) -> Value {
 }
 
 /// Generates these Applications for a set.
-fn generated_by(set: &Value, settings: &Settings, applications: &[Value]) -> Generated {
+fn generated_by(set: &Value, settings: &DecisionSettings, applications: &[Value]) -> Generated {
     let mut collector = Collector::new(set, settings);
     for (index, application) in applications.iter().enumerate() {
         collector.add(application.clone(), &format!("elements[{index}]"));
@@ -73,11 +73,12 @@ fn plan_with<'a>(
     generated: impl IntoIterator<Item = &'a Value>,
     live: impl IntoIterator<Item = &'a Value>,
     policy: Policy,
-    operations: &BTreeMap<String, Operation>,
+    operations: &BTreeMap<String, OperationPolicy>,
     refreshes: &[String],
 ) -> WritePlan {
     let wanted: Vec<Value> = generated.into_iter().cloned().collect();
-    let generated = generated_by(set, &Settings { policy, ..Settings::default() }, &wanted);
+    let generated =
+        generated_by(set, &DecisionSettings { policy, ..DecisionSettings::default() }, &wanted);
     let id = Identity::of(set);
     let rules =
         Rules { set: &id, policy, preserve: &generated.preserve, ignore: &generated.ignore };
@@ -88,7 +89,7 @@ fn plan_with<'a>(
             Existing::read(live, wanted.map(|wanted| wanted.written(false)).as_ref(), &rules)
         })
         .collect();
-    plan(&PlanInput {
+    plan_writes(&PlanInput {
         set: &id,
         generated: &generated.applications,
         invalid: &BTreeMap::new(),
@@ -116,7 +117,7 @@ fn a_reconcile_requests_a_few_refreshes_the_most_urgent_first() {
     let last_first: Vec<String> = names.iter().rev().cloned().chain(["gone".to_owned()]).collect();
     let operation = BTreeMap::from([(
         "app-10".to_owned(),
-        Operation { operation: json!({"sync": {}}), record: None, started: None },
+        OperationPolicy { operation: json!({"sync": {}}), record: None, started: None },
     )]);
     let plan = plan_with(&set(), &wanted, &existing, Policy::Sync, &operation, &last_first);
     let asks = |patch: &&Patch| patch.body()["metadata"]["annotations"][REFRESH] == "normal";
@@ -138,7 +139,7 @@ fn patch_of(set: &Value, generated: &Value, live: &Value) -> Option<Value> {
 
 /// Whether a rollout sees another spec.
 fn differs(set: &Value, wanted: &Value, live: &Value) -> bool {
-    let generated = generated_by(set, &Settings::default(), &[]);
+    let generated = generated_by(set, &DecisionSettings::default(), &[]);
     let (id, policy) = (Identity::of(set), Policy::Sync);
     let (preserve, ignore) = (&generated.preserve, &generated.ignore);
     let rules = Rules { set: &id, policy, preserve, ignore };
@@ -429,7 +430,7 @@ fn automated_sync_is_disabled_as_370() {
 #[test]
 fn a_start_contains_the_version_that_it_was_decided_on() {
     let want = generated("a", spec());
-    let operation = Operation { operation: json!({"sync": {}}), record: None, started: None };
+    let operation = OperationPolicy { operation: json!({"sync": {}}), record: None, started: None };
     let operations = [("a".to_owned(), operation)].into();
     let have = live(&want);
     let plan = plan_with(&set(), Some(&want), Some(&have), Policy::Sync, &operations, &[]);
@@ -460,7 +461,7 @@ fn invalid_applications_are_named_as_in_table_a_11() {
             generated(name, json!({"project": project, "destination": destination}));
         application["apiVersion"] = API_VERSION.into();
         application["kind"] = "Application".into();
-        validate::problems(&Generation::of([application]), &known).into_values().next()
+        validate::validation_problems(&Generation::of([application]), &known).into_values().next()
     };
     let server = || json!({"server": "https://kubernetes.default.svc/"});
     let cases = [
@@ -500,7 +501,7 @@ fn invalid_applications_are_named_as_in_table_a_11() {
         application["kind"] = "Application".into();
         application
     });
-    let problems = validate::problems(&Generation::of(twins), &known);
+    let problems = validate::validation_problems(&Generation::of(twins), &known);
     assert_eq!(problems.keys().collect::<Vec<_>>(), ["a"], "row 209");
     assert!(problems["a"].contains("elements[0] and elements[1]"), "{problems:?}");
 }

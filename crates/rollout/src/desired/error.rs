@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::inputs::Unread;
+use super::inputs::UnreadRepository;
 use super::queries::Query;
 use wavegate_api::conditions::application_set::reason;
 
@@ -11,7 +11,7 @@ const MAX_ERROR: usize = 1024;
 
 /// Why a set could not be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum GenerateError {
     /// A generator failed.
     #[error("{place}: {cause}")]
     Generator {
@@ -28,7 +28,7 @@ pub enum Error {
         "spec.generators: {} is not read; what a generator reads must be the same in each evaluation",
         unread(.0)
     )]
-    Unread(Unread),
+    Unread(UnreadRepository),
     /// The template or the patch failed for a parameter set.
     #[error("{place}: {cause} (parameters of {parameters})")]
     Render {
@@ -54,7 +54,7 @@ pub enum Error {
     Options(String),
 }
 
-impl Error {
+impl GenerateError {
     /// The reason of the resulting condition (AS-140).
     pub fn reason(&self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Error {
 }
 
 /// What must be read, for a message.
-fn unread(unread: &Unread) -> String {
+fn unread(unread: &UnreadRepository) -> String {
     let urls = unread.git.iter().map(|request| request.repo_url.clone());
     let places: BTreeSet<String> = urls.chain(unread.queries.iter().map(Query::place)).collect();
     places.into_iter().collect::<Vec<_>>().join(", ")

@@ -14,7 +14,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::generators::path_pattern::{Globbing, PathPattern, Selection};
+use super::generators::path_pattern::{Globbing, PathPattern, PathSelection};
 use super::queries::{Answer, Query, Rules};
 use wavegate_api::cluster::ClusterSecret;
 
@@ -83,14 +83,14 @@ impl Default for Inputs {
 
 /// What must be read before a set can be generated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadRepository {
     /// Parts of repositories.
     pub git: BTreeSet<GitRequest>,
     /// Answers of services.
     pub queries: BTreeSet<Query>,
 }
 
-impl Unread {
+impl UnreadRepository {
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.git.is_empty() && self.queries.is_empty()
@@ -152,7 +152,7 @@ impl GitRequest {
                 (read(include)?, read(exclude)?)
             }
         };
-        let selection = Selection::new(&include, &exclude)?;
+        let selection = PathSelection::new(&include, &exclude)?;
         Ok(move |path: &str| selection.selects(path))
     }
 }

@@ -27,11 +27,11 @@ mod values_object;
 
 use serde_json::{Map, Value};
 
-use self::generators::{Evaluation, Output};
+use self::generators::{GeneratorEvaluation, Output};
 use self::inputs::{Inputs, Reads};
 use self::template::Engine;
 use self::texts::Given;
-pub use self::{error::Error, limits::Limits};
+pub use self::{error::GenerateError, limits::Limits};
 use gotemplate::go::Env;
 use wavegate_api::application_set::ApplicationSetSyncPolicy;
 use wavegate_api::live::{LiveSetSpec, spec_of};
@@ -80,7 +80,7 @@ impl Generation {
 /// [`Error::Unread`] when `inputs` lack a part of a repository or the answer of a service; otherwise the first error
 /// of any generator or parameter set, after all were tried; at once when a limit is
 /// exceeded. A retry is pointless until the set or the inputs have changed.
-pub fn generate(set: &Value, inputs: &Inputs, env: &mut Env) -> Result<Generation, Error> {
+pub fn generate(set: &Value, inputs: &Inputs, env: &mut Env) -> Result<Generation, GenerateError> {
     generate_within(set, inputs, Limits::default(), env)
 }
 
@@ -94,7 +94,7 @@ pub fn generate_within(
     inputs: &Inputs,
     limits: Limits,
     env: &mut Env,
-) -> Result<Generation, Error> {
+) -> Result<Generation, GenerateError> {
     let mut made: Vec<(Value, String)> = Vec::new();
     let take = &mut |application, origin| made.push((application, origin));
     let mut reads = Reads::default();
@@ -117,7 +117,7 @@ pub fn generate_each(
     env: &mut Env,
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
-) -> Result<(), Error> {
+) -> Result<(), GenerateError> {
     generate_each_within(set, inputs, Limits::default(), env, reads, take)
 }
 
@@ -135,8 +135,8 @@ pub fn generate_each_within(
     env: &mut Env,
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
-) -> Result<(), Error> {
-    generate_into(set, inputs, limits, env, reads, take).map_err(Error::shortened)
+) -> Result<(), GenerateError> {
+    generate_into(set, inputs, limits, env, reads, take).map_err(GenerateError::shortened)
 }
 
 fn generate_into(
@@ -146,24 +146,24 @@ fn generate_into(
     env: &mut Env,
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
-) -> Result<(), Error> {
+) -> Result<(), GenerateError> {
     let spec = spec_of(set);
     let mut engine = Engine::of(spec, limits, env)?;
-    let mut evaluation = Evaluation::new(spec, &mut engine, &mut *env, inputs, reads);
+    let mut evaluation = GeneratorEvaluation::new(spec, &mut engine, &mut *env, inputs, reads);
     let mut evaluated = Vec::new();
-    for (index, element) in generators::elements(spec)?.iter().enumerate() {
+    for (index, element) in generators::generator_elements(spec)?.iter().enumerate() {
         let place = format!("spec.generators[{index}]");
         let outputs = evaluation.parameter_sets(element, &place);
         let outputs =
             outputs.map_err(|error| generators::with_key_of_user(error, set, index, &place));
         match outputs {
             Err(error) if error.is_limit() => return Err(error),
-            outputs => evaluated.push(outputs.map_err(Error::shortened)),
+            outputs => evaluated.push(outputs.map_err(GenerateError::shortened)),
         }
     }
-    let Evaluation { unread, .. } = evaluation;
+    let GeneratorEvaluation { unread, .. } = evaluation;
     if !unread.is_empty() {
-        return Err(Error::Unread(unread));
+        return Err(GenerateError::Unread(unread));
     }
     let mut first_error = None;
     for outputs in evaluated {
@@ -199,13 +199,13 @@ fn render_output(
     engine: &mut Engine,
     env: &mut Env,
     take: &mut dyn FnMut(Value, String),
-) -> Result<Option<Error>, Error> {
+) -> Result<Option<GenerateError>, GenerateError> {
     let mut template =
         overrides::merge(&output.template, spec_of(set).get("template").unwrap_or(&Value::Null));
     let Some(first) = output.sets.first() else { return Ok(None) };
     if let Err((place, cause)) = values_object::parse(&mut template) {
         let parameters = first.origin.clone();
-        return Ok(Some(Error::Render { place, cause, parameters, limit: false }));
+        return Ok(Some(GenerateError::Render { place, cause, parameters, limit: false }));
     }
     let mut first_error = None;
     for parameters in output.sets {
@@ -233,7 +233,7 @@ fn render_one(
     engine: &mut Engine,
     env: &mut Env,
     which: &dyn Fn() -> String,
-) -> Result<Value, Error> {
+) -> Result<Value, GenerateError> {
     engine.begin_application(env)?;
     let mut application = Map::new();
     application.insert("apiVersion".to_owned(), API_VERSION.into());
@@ -251,7 +251,7 @@ fn render_one(
         Some(Value::String(text)) => Some(text),
         Some(_) => {
             let cause = "must be a string; write it as a block, after a |".to_owned();
-            return Err(Error::Render {
+            return Err(GenerateError::Render {
                 place: place.to_owned(),
                 cause,
                 parameters: which(),
@@ -261,7 +261,7 @@ fn render_one(
     };
     if let Some(text) = text {
         let text = engine.render_patch(text, place, parameters, env, which)?;
-        let failed = |cause: String| Error::Render {
+        let failed = |cause: String| GenerateError::Render {
             place: place.to_owned(),
             cause,
             parameters: which(),

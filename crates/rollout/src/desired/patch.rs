@@ -22,9 +22,9 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 ///
 /// The error of the patch, for users.
 pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
-    let patch = match yaml::value(text) {
+    let patch = match yaml::parse_value(text) {
         Ok(patch) => patch,
-        Err(yaml::Error::Count { found: 0 }) => return Ok(()),
+        Err(yaml::YamlError::Count { found: 0 }) => return Ok(()),
         Err(error) => return Err(format!("the rendered patch is neither JSON nor YAML: {error}")),
     };
     let patch = match patch {

@@ -16,7 +16,7 @@ const MAX_EXPRESSION: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
     /// The repositories of an organization, with their branches.
-    Repositories(Repositories),
+    Repositories(ScmRepositories),
     /// The pull requests of a repository.
     PullRequests(PullRequests),
     /// The parameters that a plugin gives.
@@ -42,7 +42,7 @@ impl Query {
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum QueryKind {
     /// GitHub, or GitHub Enterprise.
     GitHub,
     /// GitLab.
@@ -59,7 +59,7 @@ pub enum Kind {
     CodeCommit,
 }
 
-impl Kind {
+impl QueryKind {
     /// Its name, for users.
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Provider {
     /// What it is.
-    pub kind: Kind,
+    pub kind: QueryKind,
     /// Address of its API; empty for the public one.
     pub api: String,
     /// Who asks.
@@ -134,7 +134,7 @@ pub struct KeyRef {
 
 /// Asks for the repositories of an organization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Repositories {
+pub struct ScmRepositories {
     /// The server.
     pub provider: Provider,
     /// The organization, group, workspace or owner.

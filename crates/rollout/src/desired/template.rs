@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::error::Error;
+use super::error::GenerateError;
 use super::limits::Limits;
 use super::missing_key;
 use super::texts::Given;
-use gotemplate::go::{Env, MissingKey, Options, Template};
+use gotemplate::go::{Env, GoTemplate, MissingKey, TemplateOptions};
 use gotemplate::simple;
 
 #[cfg(test)]
@@ -44,26 +44,26 @@ enum Language {
     /// Go `text/template`.
     Go {
         /// `goTemplateOptions`.
-        options: Options,
+        options: TemplateOptions,
         /// Compiled templates by their text.
-        compiled: HashMap<String, Template>,
+        compiled: HashMap<String, GoTemplate>,
         /// The same, compiled so that a missing key is an error.
-        strict: HashMap<String, Template>,
+        strict: HashMap<String, GoTemplate>,
         /// The length of all of them.
         bytes: usize,
     },
 }
 
 impl Language {
-    fn of(spec: &Value) -> Result<Self, Error> {
+    fn of(spec: &Value) -> Result<Self, GenerateError> {
         if spec["goTemplate"] != Value::Bool(true) {
             return Ok(Self::Simple);
         }
         let listed = spec["goTemplateOptions"].as_array().into_iter().flatten();
         let options: Vec<String> =
             listed.filter_map(|option| option.as_str().map(str::to_owned)).collect();
-        let options =
-            Options::parse(&options).map_err(|error| Error::Options(error.to_string()))?;
+        let options = TemplateOptions::parse(&options)
+            .map_err(|error| GenerateError::Options(error.to_string()))?;
         Ok(Self::Go { options, compiled: HashMap::new(), strict: HashMap::new(), bytes: 0 })
     }
 }
@@ -87,7 +87,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Options`] for an unknown option (AS-133).
-    pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, Error> {
+    pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, GenerateError> {
         let language = Language::of(spec)?;
         let began = (env.used)();
         Ok(Self {
@@ -116,7 +116,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Limit`] when the time limit of the set is exceeded.
-    pub fn begin_application(&mut self, env: &Env) -> Result<(), Error> {
+    pub fn begin_application(&mut self, env: &Env) -> Result<(), GenerateError> {
         self.application_bytes = 0;
         self.check_time("spec.template", env)
     }
@@ -126,23 +126,23 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Limit`] when it is exceeded.
-    pub fn check_time(&mut self, place: &str, env: &Env) -> Result<(), Error> {
+    pub fn check_time(&mut self, place: &str, env: &Env) -> Result<(), GenerateError> {
         self.unwatched = 0;
         let (used, limit) = ((env.used)().saturating_sub(self.began), self.limits.time);
         if used <= limit {
             return Ok(());
         }
         let cause = format!("generating the set takes more than {} s", limit.as_secs_f64());
-        Err(Error::Limit { place: place.to_owned(), cause })
+        Err(GenerateError::Limit { place: place.to_owned(), cause })
     }
 
     /// Counts the size of a part of an Application.
-    fn count(&mut self, place: &str, bytes: usize) -> Result<(), Error> {
+    fn count(&mut self, place: &str, bytes: usize) -> Result<(), GenerateError> {
         self.application_bytes = self.application_bytes.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(bytes);
         let exceeded = |what: &str, limit: usize| {
             let cause = format!("{what} takes more than {limit} bytes");
-            Err(Error::Limit { place: place.to_owned(), cause })
+            Err(GenerateError::Limit { place: place.to_owned(), cause })
         };
         if self.application_bytes > self.limits.application_bytes {
             return exceeded("one Application", self.limits.application_bytes);
@@ -165,7 +165,7 @@ impl Engine {
         parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
-    ) -> Result<String, Error> {
+    ) -> Result<String, GenerateError> {
         let text = self.render_text(text, place, parameters, env, which)?;
         self.count(place, text.len().saturating_mul(PATCH - 1))?;
         Ok(text)
@@ -188,7 +188,7 @@ impl Engine {
         parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, GenerateError> {
         self.count(place, VALUE)?;
         Ok(match value {
             Value::String(text) => self.render_text(text, place, parameters, env, which)?.into(),
@@ -228,7 +228,7 @@ impl Engine {
         place: &str,
         parameters: Given<'_>,
         env: &mut Env,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, GenerateError> {
         self.application_bytes = 0;
         // It is no Application, and counts for the set only.
         let most = std::mem::replace(&mut self.limits.application_bytes, usize::MAX);
@@ -297,7 +297,7 @@ impl Engine {
         parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
-    ) -> Result<String, Error> {
+    ) -> Result<String, GenerateError> {
         if parameters.values.is_empty() || !text.contains("{{") {
             self.count(place, text.len())?;
             return Ok(text.to_owned());
@@ -307,7 +307,7 @@ impl Engine {
         if std::mem::take(&mut env.looked) || self.unwatched >= WATCH {
             self.check_time(place, env)?;
         }
-        let rendered = rendered.map_err(|error| Error::Render {
+        let rendered = rendered.map_err(|error| GenerateError::Render {
             place: place.to_owned(),
             limit: error.is_limit(),
             cause: missing_key::explained(&error),
@@ -338,14 +338,14 @@ impl Engine {
                     *bytes = 0;
                 }
                 let (compiled, options) = if strict {
-                    (compiled_strictly, Options { missing_key: MissingKey::Error })
+                    (compiled_strictly, TemplateOptions { missing_key: MissingKey::Error })
                 } else {
                     (compiled, *options)
                 };
                 let template = match compiled.get(text) {
                     Some(template) => template,
                     None => {
-                        let template = Template::parse(text, &options)?;
+                        let template = GoTemplate::parse(text, &options)?;
                         #[cfg(test)]
                         COMPILED.with(|compiled| compiled.set(compiled.get() + 1));
                         *bytes += text.len() + VALUE;

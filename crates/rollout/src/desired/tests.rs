@@ -23,16 +23,17 @@ fn env() -> Env {
     )
 }
 
-fn generate(set: &Value) -> Result<Generation, Error> {
+fn generate(set: &Value) -> Result<Generation, GenerateError> {
     super::generate(set, &Inputs::default(), &mut env())
 }
 
 /// The results of the generators of one element, at the path `g`.
-fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, Error> {
+fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, GenerateError> {
     let (mut env, inputs) = (env(), Inputs::default());
     let mut engine = Engine::of(&json!({ "goTemplate": go }), Limits::default(), &env)?;
     let (spec, mut reads) = (Value::Null, Reads::default());
-    let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
+    let mut evaluation =
+        GeneratorEvaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
     evaluation.parameter_sets(element, "g")
 }
 
@@ -52,7 +53,7 @@ fn set(go: bool, elements: Value, text: &str) -> Value {
     })
 }
 
-fn rendered(set: &Value) -> Result<Vec<String>, Error> {
+fn rendered(set: &Value) -> Result<Vec<String>, GenerateError> {
     let text = |app: &Value| {
         app["metadata"]["annotations"]["text"].as_str().unwrap_or_default().to_owned()
     };
@@ -106,7 +107,10 @@ fn keys_are_rendered_too_and_an_error_names_the_string_and_the_set() {
 
     broken["spec"]["goTemplateOptions"] = json!(["missingkey=oops"]);
     let error = generate(&broken).unwrap_err();
-    assert!(matches!(&error, Error::Options(text) if text.contains("oops")), "AS-133: {error}");
+    assert!(
+        matches!(&error, GenerateError::Options(text) if text.contains("oops")),
+        "AS-133: {error}"
+    );
 }
 
 #[test]

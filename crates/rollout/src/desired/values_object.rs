@@ -45,8 +45,8 @@ fn parse_source(source: &mut Value, place: &str) -> Result<(), (String, String)>
     };
     let Value::String(text) = values else { return Ok(()) };
     let failed = |cause: String| Err((format!("{place}.helm.{FIELD}"), cause));
-    *values = match yaml::value(text) {
-        Err(yaml::Error::Count { found: 0 }) => Value::Null,
+    *values = match yaml::parse_value(text) {
+        Err(yaml::YamlError::Count { found: 0 }) => Value::Null,
         Ok(value @ (Value::Object(_) | Value::Null)) => value,
         Ok(_) => return failed("must be an object, or the text of one".to_owned()),
         Err(error) => return failed(format!("is neither YAML nor JSON: {error}")),

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A kind of address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum AddressClass {
     /// Of the internet.
     Public,
     /// Of this machine, the cluster or the company.
@@ -26,23 +26,25 @@ const METADATA: [IpAddr; 3] = [
 ];
 
 /// Why nothing is sent to an address; `None` when it may be.
-pub fn refusal(address: IpAddr, is_encrypted: bool, allow_private: bool) -> Option<String> {
+pub fn address_refusal(address: IpAddr, is_encrypted: bool, allow_private: bool) -> Option<String> {
     match (class(address), is_encrypted) {
-        (Class::Never, _) => Some(format!(
+        (AddressClass::Never, _) => Some(format!(
             "{address} is a link-local, metadata or reserved address, to which nothing is sent"
         )),
-        (Class::Private, _) if !allow_private => Some(format!(
+        (AddressClass::Private, _) if !allow_private => Some(format!(
             "{address} is a private address, which only --allow-private-sinks permits"
         )),
-        (Class::Public, false) => Some(format!("{address} is a public address, which needs https")),
-        (Class::Private | Class::Public, _) => None,
+        (AddressClass::Public, false) => {
+            Some(format!("{address} is a public address, which needs https"))
+        }
+        (AddressClass::Private | AddressClass::Public, _) => None,
     }
 }
 
 /// The kind of an address. One that contains an IPv4 address is of its kind.
-pub(crate) fn class(address: IpAddr) -> Class {
+pub(crate) fn class(address: IpAddr) -> AddressClass {
     if METADATA.contains(&address) {
-        return Class::Never;
+        return AddressClass::Never;
     }
     match address {
         IpAddr::V4(address) => of_v4(address),
@@ -50,23 +52,23 @@ pub(crate) fn class(address: IpAddr) -> Class {
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> Class {
+fn of_v4(address: Ipv4Addr) -> AddressClass {
     match address.octets() {
-        [0 | 224..=255, ..] | [169, 254, ..] => Class::Never,
+        [0 | 224..=255, ..] | [169, 254, ..] => AddressClass::Never,
         // Of protocols, documentation and benchmarks.
         [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
-            Class::Never
+            AddressClass::Never
         }
         [10 | 127, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => {
-            Class::Private
+            AddressClass::Private
         }
-        _ => Class::Public,
+        _ => AddressClass::Public,
     }
 }
 
-fn of_v6(address: Ipv6Addr) -> Class {
+fn of_v6(address: Ipv6Addr) -> AddressClass {
     if address == Ipv6Addr::LOCALHOST {
-        return Class::Private;
+        return AddressClass::Private;
     }
     let segments = address.segments();
     let v4 = |high: u16, low: u16| {
@@ -80,11 +82,11 @@ fn of_v6(address: Ipv6Addr) -> Class {
         }
         // 6to4.
         [0x2002, high, low, ..] => v4(high, low),
-        [0xfc00..=0xfdff, ..] => Class::Private,
+        [0xfc00..=0xfdff, ..] => AddressClass::Private,
         // Teredo, other protocols, and documentation.
-        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, ..] => Class::Never,
-        [0x2000..=0x3fff, ..] => Class::Public,
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, ..] => AddressClass::Never,
+        [0x2000..=0x3fff, ..] => AddressClass::Public,
         // Only these are of the internet: the rest is link-local, multicast, or reserved.
-        _ => Class::Never,
+        _ => AddressClass::Never,
     }
 }

@@ -42,14 +42,15 @@ pub struct Transition<'a> {
 
 /// How many transitions a run has had. Those of runs of versions that did not count them are the
 /// ones in the timeline.
-pub fn count(status: &RolloutRunStatus) -> i64 {
+pub fn transition_count(status: &RolloutRunStatus) -> i64 {
     status.transitions.max(i64::try_from(status.timeline.len()).unwrap_or(i64::MAX))
 }
 
 /// The transitions of a run after the first `after` ones, as far as its timeline has them.
-pub fn since<'a>(run: Run<'a>, after: i64) -> impl Iterator<Item = Transition<'a>> {
+pub fn transitions_since<'a>(run: Run<'a>, after: i64) -> impl Iterator<Item = Transition<'a>> {
     let timeline = &run.status.timeline;
-    let first = count(run.status) - i64::try_from(timeline.len()).unwrap_or(i64::MAX) + 1;
+    let first =
+        transition_count(run.status) - i64::try_from(timeline.len()).unwrap_or(i64::MAX) + 1;
     let numbered = (first..).zip(timeline);
     numbered.filter(move |(number, _)| *number > after).map(move |(number, entry)| Transition {
         run,

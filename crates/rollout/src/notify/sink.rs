@@ -108,13 +108,13 @@ impl Target {
                 self.shown()
             ));
         }
-        address::refusal(self.address()?, self.is_encrypted, allow_private)
+        address::address_refusal(self.address()?, self.is_encrypted, allow_private)
     }
 }
 
 /// What the Secret of a sink has.
 #[derive(Clone, Default)]
-pub struct Credentials {
+pub struct SinkCredentials {
     url: Option<String>,
     /// A header of each request.
     pub header: Option<(HeaderName, HeaderValue)>,
@@ -124,13 +124,13 @@ pub struct Credentials {
 }
 
 /// Without values.
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for SinkCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credentials").finish_non_exhaustive()
     }
 }
 
-impl Credentials {
+impl SinkCredentials {
     /// Reads the data of a Secret.
     ///
     /// # Errors
@@ -192,9 +192,9 @@ fn read_header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
 /// # Errors
 ///
 /// What is wrong with the sink, as far as it is known without the addresses of its host.
-pub fn target(
+pub fn sink_target(
     sink: &Sink,
-    credentials: &Credentials,
+    credentials: &SinkCredentials,
     allow_private: bool,
 ) -> Result<Target, String> {
     let url = match (sink.url.as_str(), credentials.url.as_deref()) {
@@ -217,7 +217,7 @@ pub fn target(
 
 /// What is wrong with a sink by itself, whatever its Secret has and the controller permits: the
 /// rest of the path of the field, such as `.url`, and what is wrong with it.
-pub fn problem(sink: &Sink) -> Option<(&'static str, String)> {
+pub fn sink_problem(sink: &Sink) -> Option<(&'static str, String)> {
     let has_secret = sink.secret_ref.as_ref().is_some_and(|secret| !secret.name.is_empty());
     match sink.url.as_str() {
         "" if has_secret => None,

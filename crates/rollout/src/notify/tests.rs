@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::address::{Class, class, refusal};
-use super::sink::{Credentials, Target, problem, target};
+use super::address::{AddressClass, address_refusal, class};
+use super::sink::{SinkCredentials, Target, sink_problem, sink_target};
 use super::*;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::Sink;
@@ -17,7 +17,7 @@ fn status(fields: Value) -> RolloutRunStatus {
 fn messages(status: &RolloutRunStatus, format: Format) -> Vec<Value> {
     let key = ObjectKey::new("argocd", "shop-7");
     let run = Run { key: &key, uid: "u1", set: "shop", status };
-    since(run, 0).map(|transition| transition.message(format)).collect()
+    transitions_since(run, 0).map(|transition| transition.message(format)).collect()
 }
 
 /// The only message of a run with one transition.
@@ -137,7 +137,7 @@ fn ids_are_those_of_the_stored_transitions_whenever_they_are_made() {
     let ids = |fields: Value, after: i64| -> Vec<String> {
         let (key, status) = (ObjectKey::new("argocd", "shop-7"), status(fields));
         let run = Run { key: &key, uid: "u1", set: "shop", status: &status };
-        since(run, after).map(|transition| transition.id()).collect()
+        transitions_since(run, after).map(|transition| transition.id()).collect()
     };
     let three = [entry("Progressing"), entry("Paused"), entry("Progressing")];
     // Not counted by an earlier version.
@@ -212,53 +212,53 @@ fn a_message_has_at_most_64_kib() {
 #[test]
 fn addresses_are_public_private_or_never_those_of_a_receiver() {
     let cases = [
-        ("8.8.8.8", Class::Public),
-        ("172.15.0.1", Class::Public),
-        ("172.32.0.1", Class::Public),
-        ("100.128.0.1", Class::Public),
-        ("2606:4700::1111", Class::Public),
-        ("::ffff:8.8.8.8", Class::Public),
-        ("64:ff9b::808:808", Class::Public),
-        ("10.1.2.3", Class::Private),
-        ("172.16.0.1", Class::Private),
-        ("172.31.255.255", Class::Private),
-        ("192.168.0.1", Class::Private),
-        ("100.64.0.1", Class::Private),
-        ("127.0.0.1", Class::Private),
-        ("127.255.0.1", Class::Private),
-        ("::1", Class::Private),
-        ("fc00::1", Class::Private),
-        ("fdff::1", Class::Private),
-        ("::ffff:10.0.0.1", Class::Private),
-        ("::ffff:127.0.0.1", Class::Private),
-        ("::127.0.0.1", Class::Private),
-        ("64:ff9b::a00:1", Class::Private),
-        ("2002:a00:1::1", Class::Private),
-        ("0.0.0.0", Class::Never),
-        ("::", Class::Never),
-        ("169.254.169.254", Class::Never),
-        ("::ffff:169.254.169.254", Class::Never),
-        ("2002:a9fe:a9fe::1", Class::Never),
-        ("168.63.129.16", Class::Never),
-        ("100.100.100.200", Class::Never),
-        ("fd00:ec2::254", Class::Never),
-        ("192.0.0.192", Class::Never),
-        ("224.0.0.1", Class::Never),
-        ("255.255.255.255", Class::Never),
-        ("198.19.0.1", Class::Never),
-        ("fe80::1", Class::Never),
-        ("fec0::1", Class::Never),
-        ("ff02::1", Class::Never),
-        ("2001:0:1::1", Class::Never),
-        ("2001:db8::1", Class::Never),
-        ("64:ff9b:1::1", Class::Never),
-        ("100::1", Class::Never),
+        ("8.8.8.8", AddressClass::Public),
+        ("172.15.0.1", AddressClass::Public),
+        ("172.32.0.1", AddressClass::Public),
+        ("100.128.0.1", AddressClass::Public),
+        ("2606:4700::1111", AddressClass::Public),
+        ("::ffff:8.8.8.8", AddressClass::Public),
+        ("64:ff9b::808:808", AddressClass::Public),
+        ("10.1.2.3", AddressClass::Private),
+        ("172.16.0.1", AddressClass::Private),
+        ("172.31.255.255", AddressClass::Private),
+        ("192.168.0.1", AddressClass::Private),
+        ("100.64.0.1", AddressClass::Private),
+        ("127.0.0.1", AddressClass::Private),
+        ("127.255.0.1", AddressClass::Private),
+        ("::1", AddressClass::Private),
+        ("fc00::1", AddressClass::Private),
+        ("fdff::1", AddressClass::Private),
+        ("::ffff:10.0.0.1", AddressClass::Private),
+        ("::ffff:127.0.0.1", AddressClass::Private),
+        ("::127.0.0.1", AddressClass::Private),
+        ("64:ff9b::a00:1", AddressClass::Private),
+        ("2002:a00:1::1", AddressClass::Private),
+        ("0.0.0.0", AddressClass::Never),
+        ("::", AddressClass::Never),
+        ("169.254.169.254", AddressClass::Never),
+        ("::ffff:169.254.169.254", AddressClass::Never),
+        ("2002:a9fe:a9fe::1", AddressClass::Never),
+        ("168.63.129.16", AddressClass::Never),
+        ("100.100.100.200", AddressClass::Never),
+        ("fd00:ec2::254", AddressClass::Never),
+        ("192.0.0.192", AddressClass::Never),
+        ("224.0.0.1", AddressClass::Never),
+        ("255.255.255.255", AddressClass::Never),
+        ("198.19.0.1", AddressClass::Never),
+        ("fe80::1", AddressClass::Never),
+        ("fec0::1", AddressClass::Never),
+        ("ff02::1", AddressClass::Never),
+        ("2001:0:1::1", AddressClass::Never),
+        ("2001:db8::1", AddressClass::Never),
+        ("64:ff9b:1::1", AddressClass::Never),
+        ("100::1", AddressClass::Never),
     ];
     for (address, want) in cases {
         assert_eq!(class(address.parse().unwrap()), want, "{address}");
     }
     let is_refused = |address: &str, is_encrypted, allow_private| {
-        refusal(address.parse().unwrap(), is_encrypted, allow_private).is_some()
+        address_refusal(address.parse().unwrap(), is_encrypted, allow_private).is_some()
     };
     assert!(!is_refused("8.8.8.8", true, false) && !is_refused("8.8.8.8", true, true));
     assert!(is_refused("8.8.8.8", false, true), "credentials stay encrypted on the internet");
@@ -266,9 +266,9 @@ fn addresses_are_public_private_or_never_those_of_a_receiver() {
     assert!(is_refused("169.254.169.254", true, true));
 }
 
-fn secret(data: &[(&str, &str)]) -> Result<Credentials, String> {
+fn secret(data: &[(&str, &str)]) -> Result<SinkCredentials, String> {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
-    Credentials::read(&data.collect::<BTreeMap<_, _>>())
+    SinkCredentials::read(&data.collect::<BTreeMap<_, _>>())
 }
 
 #[test]
@@ -348,9 +348,9 @@ fn a_target_is_the_url_of_the_policy_or_of_its_secret() {
     let sink = |url: &str| Sink { url: url.to_owned(), ..Sink::default() };
     let (one, other) = ("https://one/s3cr3t", "https://other/s3cr3t");
     let with = |url: &str| secret(&[("url", url)]).unwrap();
-    let none = Credentials::default();
-    let host = |sink: &Sink, credentials: &Credentials| {
-        target(sink, credentials, false).map(|target| target.host)
+    let none = SinkCredentials::default();
+    let host = |sink: &Sink, credentials: &SinkCredentials| {
+        sink_target(sink, credentials, false).map(|target| target.host)
     };
     assert_eq!(host(&sink(one), &none).as_deref(), Ok("one"));
     assert_eq!(host(&sink(""), &with(one)).as_deref(), Ok("one"));
@@ -365,14 +365,14 @@ fn a_target_is_the_url_of_the_policy_or_of_its_secret() {
         (sink("http://8.8.8.8/s3cr3t"), none.clone(), true),
     ];
     for (sink, credentials, allow_private) in refused {
-        let error = target(&sink, &credentials, allow_private).unwrap_err();
+        let error = sink_target(&sink, &credentials, allow_private).unwrap_err();
         assert!(error.starts_with("url: ") && !error.contains("s3cr3t"), "{error}");
     }
-    assert!(target(&sink("http://127.0.0.1/"), &none, true).is_ok());
+    assert!(sink_target(&sink("http://127.0.0.1/"), &none, true).is_ok());
     let of_secret = |url: &str, name: &str| -> Sink {
         serde_json::from_value(json!({"url": url, "secretRef": {"name": name}})).unwrap()
     };
-    assert_eq!(problem(&of_secret("", "hook")), None);
-    assert!(problem(&of_secret("", "")).is_some());
-    assert_eq!(problem(&of_secret(one, "")), None);
+    assert_eq!(sink_problem(&of_secret("", "hook")), None);
+    assert!(sink_problem(&of_secret("", "")).is_some());
+    assert_eq!(sink_problem(&of_secret(one, "")), None);
 }

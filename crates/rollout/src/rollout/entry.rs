@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{Observed, ObservedOperation};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// The word by which a hold is recognised, in the message of the entry.
 pub(super) const HELD: &str = "HeldByPerson";
@@ -84,7 +84,7 @@ pub struct Entry {
     /// The reason of the phase, for users.
     pub message: String,
     /// What the next reconcile has to know besides the phase.
-    pub mark: Option<Mark>,
+    pub mark: Option<EntryMark>,
     /// The revisions of its sources at the last comparison.
     pub target_revisions: Vec<String>,
     /// When the phase began, in whole seconds, as Kubernetes stores it. For
@@ -105,7 +105,7 @@ pub(super) const REQUESTED_BEFORE: SignedDuration = SignedDuration::from_secs(3)
 /// a fixed prefix of the message, which [`Mark::of`] reads. No other message is
 /// parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum EntryMark {
     /// The progressing timeout made it Healthy. Drift does not reset such an
     /// entry (AS-354), so that a timeout cannot loop.
     TimedOut,
@@ -134,7 +134,7 @@ pub enum Mark {
     HeldByPerson,
 }
 
-impl Mark {
+impl EntryMark {
     const ALL: [Self; 8] = [
         Self::TimedOut,
         Self::StepClosed,
@@ -180,12 +180,13 @@ impl Mark {
 impl Entry {
     /// Whether the progressing timeout made it Healthy.
     pub fn timed_out(&self) -> bool {
-        self.phase == Phase::Healthy && self.mark == Some(Mark::TimedOut)
+        self.phase == Phase::Healthy && self.mark == Some(EntryMark::TimedOut)
     }
 
     /// Why what is being rolled out has failed, if it has: its sync, or its health after that.
     pub fn failure(&self) -> Option<&str> {
-        let mark = self.mark.filter(|mark| matches!(mark, Mark::SyncFailed | Mark::Degraded))?;
+        let mark =
+            self.mark.filter(|mark| matches!(mark, EntryMark::SyncFailed | EntryMark::Degraded))?;
         let text = self.message.get(mark.prefix().len()..).unwrap_or_default();
         Some(text.trim_start_matches([':', ' ']))
     }
@@ -202,15 +203,15 @@ impl Entry {
     /// AS-356 is for an operation that does not start, and begins with it.
     pub fn promote_again(&mut self, rules: &Rules, now: Timestamp) {
         if !self.was_closed() && self.is_overdue(rules, now) {
-            self.promote(stored(now));
+            self.promote(stored_time(now));
         }
     }
 
     /// The same for an entry whose operation is requested already.
     pub fn promote_requested(&mut self, promotion: Timestamp) {
         self.promote(promotion);
-        self.message = Mark::Requested.prefix().to_owned();
-        self.mark = Some(Mark::Requested);
+        self.message = EntryMark::Requested.prefix().to_owned();
+        self.mark = Some(EntryMark::Requested);
     }
 
     /// Whether an operation that a rollout wrote is the one of this promotion.
@@ -219,7 +220,7 @@ impl Entry {
         // One that ended before the step opened again was not requested then.
         let is_requested = || {
             let ended = operation.finished_at.and_then(|at| at.checked_add(REQUESTED_BEFORE).ok());
-            self.mark == Some(Mark::Requested) && ended.is_none_or(|ended| ended >= self.since)
+            self.mark == Some(EntryMark::Requested) && ended.is_none_or(|ended| ended >= self.since)
         };
         promotion >= self.since || is_requested()
     }
@@ -245,10 +246,10 @@ impl Entry {
         let seconds = rules.progressing_timeout.unwrap_or_default().as_secs();
         let message = format!(
             "{}: the operation did not start within {seconds} s, moved on as Healthy",
-            Mark::TimedOut.prefix()
+            EntryMark::TimedOut.prefix()
         );
         self.set(Phase::Healthy, message, now);
-        self.mark = Some(Mark::TimedOut);
+        self.mark = Some(EntryMark::TimedOut);
         true
     }
 
@@ -261,8 +262,8 @@ impl Entry {
     /// not count as rolled out.
     pub fn close(&mut self, rules: &Rules, now: Timestamp) {
         let phase = if self.is_overdue(rules, now) { Phase::Waiting } else { Phase::Pending };
-        self.set(phase, Mark::StepClosed.prefix(), now);
-        self.mark = Some(Mark::StepClosed);
+        self.set(phase, EntryMark::StepClosed.prefix(), now);
+        self.mark = Some(EntryMark::StepClosed);
     }
 
     /// Returns a Pending entry to Waiting if its step was closed in between, so
@@ -274,7 +275,7 @@ impl Entry {
     }
 
     fn was_closed(&self) -> bool {
-        self.mark == Some(Mark::StepClosed)
+        self.mark == Some(EntryMark::StepClosed)
     }
 
     /// Returns an entry to Waiting that a sync window denies (AS-366).
@@ -315,32 +316,32 @@ impl Entry {
 
     /// Whether a person's sync holds it.
     pub fn is_held(&self) -> bool {
-        self.phase == Phase::Waiting && self.mark == Some(Mark::HeldByPerson)
+        self.phase == Phase::Waiting && self.mark == Some(EntryMark::HeldByPerson)
     }
 
     /// Whether only a sync of the whole Application continues it: the last one has failed, or
     /// how it ended is not known.
     pub fn needs_a_sync(&self) -> bool {
-        matches!(self.mark, Some(Mark::SyncFailed | Mark::ResultUnknown))
+        matches!(self.mark, Some(EntryMark::SyncFailed | EntryMark::ResultUnknown))
     }
 
     /// Holds an entry that a person has synced to something else.
     pub(super) fn hold(&mut self, message: String, now: Timestamp) {
         self.set(Phase::Waiting, message, now);
-        self.mark = Some(Mark::HeldByPerson);
+        self.mark = Some(EntryMark::HeldByPerson);
     }
 
     /// Keeps an entry in its phase whose sync has failed.
     pub(super) fn fail(&mut self, message: String) {
         self.message = message;
-        self.mark = Some(Mark::SyncFailed);
+        self.mark = Some(EntryMark::SyncFailed);
     }
 
     pub(super) fn set(&mut self, phase: Phase, message: impl Into<String>, now: Timestamp) {
         if self.phase != phase {
             // Never backwards: the time of a promotion may be ahead of the
             // clock, and a later promotion must not get the same time.
-            self.since = stored(now).max(self.since);
+            self.since = stored_time(now).max(self.since);
         }
         self.phase = phase;
         self.message = message.into();

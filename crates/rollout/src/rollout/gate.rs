@@ -9,7 +9,9 @@ use super::entry::Phase;
 use super::observed::Observed;
 use super::snapshot::{InFlight, RolloutSnapshot, Row, SlotCount};
 use super::steering::Excuse;
-use super::wait::{self, KindCount, StepCapacity, Unfinished, WAITING_LIMIT, Wait, WaitKind};
+use super::wait::{
+    self, KindCount, RolloutWait, StepCapacity, Unfinished, WAITING_LIMIT, WaitKind,
+};
 
 /// The counts of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +46,11 @@ struct StepGate {
 /// The Applications that the rollout is waiting for.
 pub(super) struct Waits {
     /// The first ones by name.
-    pub first: Vec<Wait>,
+    pub first: Vec<RolloutWait>,
     /// How many there are.
     pub count: usize,
     /// Those that have been waited for too long, the first ones by name.
-    pub stalled: Vec<Wait>,
+    pub stalled: Vec<RolloutWait>,
     /// All, by the kind of the wait.
     pub kinds: BTreeMap<WaitKind, KindCount>,
 }
@@ -203,7 +205,7 @@ impl Gate {
                 has_turn && !unfinished.kind.is_wanted() && now.duration_since(since) >= limit;
             if is_stalled && waits.stalled.len() < WAITING_LIMIT {
                 let wait = unfinished.wait(step, timeout);
-                waits.stalled.push(Wait { since: Some(since), ..wait });
+                waits.stalled.push(RolloutWait { since: Some(since), ..wait });
             }
         }
         waits

@@ -33,8 +33,8 @@
 use jiff::Timestamp;
 
 use super::entry::Earlier;
-use super::phase::{Entry, Mark, Observed, Phase};
-pub use super::record::{Record, RecordKind};
+use super::phase::{Entry, EntryMark, Observed, Phase};
+pub use super::record::{CompletionRecord, RecordKind};
 use super::snapshot::Member;
 use super::status::{self, MESSAGE_LIMIT};
 
@@ -56,7 +56,7 @@ pub const RECORDS_PER_RECONCILE: usize = 50;
 pub(crate) fn implied(
     name: &str,
     step: Option<usize>,
-    record: Option<&Record>,
+    record: Option<&CompletionRecord>,
     spec: Option<&str>,
     seen: &Observed,
     began: Timestamp,
@@ -79,10 +79,10 @@ pub(crate) fn implied(
     Entry {
         phase: Phase::Healthy,
         message: match timed_out {
-            true => Mark::TimedOut.prefix().to_owned(),
+            true => EntryMark::TimedOut.prefix().to_owned(),
             false => "Application is synced and healthy".to_owned(),
         },
-        mark: timed_out.then_some(Mark::TimedOut),
+        mark: timed_out.then_some(EntryMark::TimedOut),
         target_revisions: record.target_revisions.clone(),
         since: record.since,
         ..entry
@@ -113,7 +113,7 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
         (Phase::Pending | Phase::Progressing, _) => Listing::Must,
         _ if matches!(
             entry.mark,
-            Some(Mark::StepClosed | Mark::Requested | Mark::HeldByPerson)
+            Some(EntryMark::StepClosed | EntryMark::Requested | EntryMark::HeldByPerson)
         ) =>
         {
             Listing::Must
@@ -160,7 +160,7 @@ pub struct Listed {
     /// Whether entries are omitted, and started operations carry records.
     pub is_compact: bool,
     /// Records to write, by Application.
-    pub records: Vec<(String, Record)>,
+    pub records: Vec<(String, CompletionRecord)>,
 }
 
 /// Selects the entries of a plan to list within `limit` bytes.
@@ -222,7 +222,7 @@ pub(crate) fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) 
 /// The records that allow the next status to omit more entries, the first ones
 /// by name: for Healthy Applications without such a record, and for Waiting
 /// ones with a record that does not apply.
-fn records(classified: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)> {
+fn records(classified: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, CompletionRecord)> {
     let record = |(listing, member, entry): &(Listing, &Member<'_>, Entry)| {
         let kind = match (listing, entry.phase) {
             (Listing::Implied, _) => return None,
@@ -231,7 +231,7 @@ fn records(classified: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)
             (Listing::Must, Phase::Waiting) if entry.mark.is_none() => RecordKind::Void,
             _ => return None,
         };
-        let record = Record {
+        let record = CompletionRecord {
             kind,
             target_revisions: entry.target_revisions.clone(),
             spec: member.spec?.to_owned(),

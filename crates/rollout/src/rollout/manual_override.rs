@@ -28,7 +28,7 @@
 use jiff::Timestamp;
 
 use super::entry::{Earlier, Entry, HELD};
-use super::observed::{End, Observed, PersonSync};
+use super::observed::{Observed, OperationEnd, PersonSync};
 use wavegate_api::SyncStatusCode;
 use wavegate_engine::names::some_of;
 
@@ -64,9 +64,11 @@ impl PersonSync {
             false => some_of(&self.revisions, REVISIONS),
         };
         let did = match self.end {
-            End::Running => format!("{by}{RUNNING}{what}{SINCE}{})", self.started_at),
-            End::Succeeded => format!("{by} synced it to {what}"),
-            End::Failed | End::Nothing => format!("{by} synced it to {what}, which failed"),
+            OperationEnd::Running => format!("{by}{RUNNING}{what}{SINCE}{})", self.started_at),
+            OperationEnd::Succeeded => format!("{by} synced it to {what}"),
+            OperationEnd::Failed | OperationEnd::Nothing => {
+                format!("{by} synced it to {what}, which failed")
+            }
         };
         format!("{HELD}: {did}; the rollout wants {}", some_of(target, REVISIONS))
     }
@@ -93,7 +95,7 @@ pub(super) fn hold(
         let stays = was_held && !is_new && is_partial;
         return stays.then(|| stored.map(|entry| entry.message.clone())).flatten();
     };
-    if !sync.is_other(target) || (sync.end == End::Nothing && !sync.is_explicit) {
+    if !sync.is_other(target) || (sync.end == OperationEnd::Nothing && !sync.is_explicit) {
         entry.earlier = Earlier::None;
         return None;
     }
@@ -101,7 +103,7 @@ pub(super) fn hold(
     let before = before.and_then(|entry| without(&entry.message, sync.started_at));
     // What differs in nothing is no other state than the target's.
     let is_same = seen.sync == SyncStatusCode::Synced && seen.is_current();
-    if sync.end == End::Nothing {
+    if sync.end == OperationEnd::Nothing {
         return before.filter(|_| !is_same);
     }
     let is_newer = match entry.earlier {
@@ -121,7 +123,7 @@ pub(super) fn hold(
     }
     entry.earlier = Earlier::None;
     // What is running may change nothing.
-    let known = before.filter(|_| sync.end == End::Running);
+    let known = before.filter(|_| sync.end == OperationEnd::Running);
     (!is_same).then(|| known.unwrap_or_else(|| sync.message(target)))
 }
 

@@ -89,22 +89,22 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::counts::Counts;
+use self::counts::StepCounts;
 use self::gate::Gate;
-use self::phase::{Entry, Mark, Observed, Phase, Rules};
+use self::phase::{Entry, EntryMark, Observed, Phase, Rules};
 use self::snapshot::{Lag, Row};
-use self::steer::pace::Pace;
+use self::steer::pace::RolloutPace;
 use self::steer::{RunDecision, Steer};
 use self::steering::RowSteering;
-use self::steps::{Membership, Problem, ProblemKind, Strategy};
-use self::wait::Wait;
+use self::steps::{Membership, Problem, ProblemKind, StepStrategy};
+use self::wait::RolloutWait;
 
 pub use self::gate::StepState;
 pub use self::snapshot::{Denied, Member, RolloutSettings, RolloutSnapshot};
 pub use self::start::Start;
-pub use self::transition::{Before, Transition};
+pub use self::transition::{EntryBefore, Transition};
 pub use self::wait::WAITING_LIMIT;
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// A running rollout is re-evaluated after this time even without an event
 /// (AS-390), so that a lost event cannot stop it.
@@ -129,17 +129,17 @@ pub struct RolloutPlan {
     /// Each step's count, in order.
     pub steps: Vec<StepState>,
     /// Counts for metrics.
-    pub counts: Counts,
+    pub counts: StepCounts,
     /// The Applications that the open step is waiting for; by name, the first
     /// [`WAITING_LIMIT`].
-    pub waiting: Vec<Wait>,
+    pub waiting: Vec<RolloutWait>,
     /// How many Applications the open step is waiting for.
     pub waiting_count: usize,
     /// Applications that have been waited for longer than the timeout, and
     /// since when (AS-611); by name, the first [`WAITING_LIMIT`]. An
     /// Application that was not started is not stalled while others of its step
     /// are in flight, and no wait begins before the step opened.
-    pub stalled: Vec<Wait>,
+    pub stalled: Vec<RolloutWait>,
     /// The first incomplete step, counted from 0; `None` when the rollout is
     /// complete.
     pub open_step: Option<usize>,
@@ -175,7 +175,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     // Now it is known what goes back.
     start::revert_denied(&mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
-    let mut unlimited = Pace::default();
+    let mut unlimited = RolloutPace::default();
     let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
     let places = start::revert_excess(&gate, pace, &mut rows, now);
     let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, now);
@@ -185,7 +185,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let open_step = gate.first_incomplete();
     let opened_at = open_step.map(|step| match snapshot.opened {
         Some((opened, at)) if opened == step => at,
-        Some(_) | None => stored(now),
+        Some(_) | None => stored_time(now),
     });
     let waits = gate.waiting(snapshot, &rows, &in_flight, opened_at.unwrap_or(now), now);
     let steps = gate.step_states(&in_flight.per_step);
@@ -209,9 +209,9 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         transitions: transition::transitions(&rows),
         in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
         waits_for_pools,
-        counts: Counts {
+        counts: StepCounts {
             waits: waits.kinds,
-            ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))
+            ..StepCounts::of(rows.iter().filter_map(|row| row.entry.as_ref()))
         },
         steps,
         waiting: waits.first,
@@ -264,7 +264,7 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
     let is_new = |row: &Row<'_>| {
         let was = row.member.entry.map(|entry| entry.phase);
         let mark = row.entry.as_ref().and_then(|entry| entry.mark);
-        mark == Some(Mark::FoundSynced) && was != Some(Phase::Progressing)
+        mark == Some(EntryMark::FoundSynced) && was != Some(Phase::Progressing)
     };
     let mut bytes: usize = rows
         .iter()
@@ -278,7 +278,7 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
             bytes += takes;
             continue;
         }
-        let since = row.member.entry.map_or(stored(now), |entry| entry.since);
+        let since = row.member.entry.map_or(stored_time(now), |entry| entry.since);
         entry.leave_waiting(since);
     }
 }
@@ -308,7 +308,7 @@ fn time_out(snapshot: &RolloutSnapshot<'_>, rows: &mut [Row<'_>], now: Timestamp
     }
 }
 
-fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> Vec<Problem> {
+fn problems(strategy: &StepStrategy, memberships: &BTreeMap<String, Membership>) -> Vec<Problem> {
     let mut problems = strategy.step_problems();
     problems.extend(steps::problems_of_memberships(strategy.steps(), memberships));
     problems.sort();
@@ -319,7 +319,7 @@ fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> 
 /// of [`Strategy::read`], and those that depend on the Applications.
 pub fn all_problems(
     read: &[Problem],
-    strategy: &Strategy,
+    strategy: &StepStrategy,
     memberships: &BTreeMap<String, Membership>,
 ) -> Vec<Problem> {
     let unknown = read.iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 use wavegate_api::{OperationPhase, SyncStatusCode};
 use wavegate_engine::health;
 
@@ -77,14 +77,14 @@ pub struct PersonSync {
     /// When it started, by the clock of the application controller: its identity.
     pub started_at: Timestamp,
     /// How it ended.
-    pub end: End,
+    pub end: OperationEnd,
     /// Whether the observed revisions were deployed before it.
     pub is_after_target: bool,
 }
 
 /// How a sync by a person ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum OperationEnd {
     /// Not yet.
     Running,
     /// With success.
@@ -223,7 +223,7 @@ impl Observed {
             (Some(operation), Some(at)) => {
                 // Times in a status are whole seconds, so the same second may
                 // be after.
-                operation.finished_at.is_none_or(|finished| at >= stored(finished))
+                operation.finished_at.is_none_or(|finished| at >= stored_time(finished))
             }
             (None, _) | (_, None) => true,
         }
@@ -315,7 +315,7 @@ impl Observed {
 
     fn judged(&self) -> Option<(Timestamp, Timestamp)> {
         let ended = self.operation.as_ref()?.finished_at?;
-        Some((stored(self.reconciled_at?), stored(ended)))
+        Some((stored_time(self.reconciled_at?), stored_time(ended)))
     }
 
     /// Whether it was compared after a sync of the whole Application that succeeded. A dry run or a
@@ -331,7 +331,7 @@ impl Observed {
             // Whatever it was: it has ended without a failure that was seen.
             Deployed::NotKept | Deployed::Never => true,
         };
-        is_compared && self.has_deployed_since(stored(start))
+        is_compared && self.has_deployed_since(stored_time(start))
     }
 
     /// What is Degraded, for users.

@@ -12,7 +12,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Earlier, REQUESTED_BEFORE};
-pub use super::entry::{Entry, Mark, Phase, Rules};
+pub use super::entry::{Entry, EntryMark, Phase, Rules};
 use super::manual_override;
 pub use super::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
@@ -47,7 +47,7 @@ pub(crate) fn advance(
         message: "No application status found, waiting for its step".to_owned(),
         mark: None,
         target_revisions: seen.revisions.clone(),
-        since: time::stored(now),
+        since: time::stored_time(now),
         earlier: Earlier::None,
     });
     entry.step = step;
@@ -111,7 +111,7 @@ fn is_of_former(entry: &Entry, seen: &Observed) -> bool {
         Phase::Pending | Phase::Healthy => seen.compared == Compared::Never,
         Phase::Progressing => {
             seen.compared == Compared::Never
-                || entry.mark != Some(Mark::FoundSynced) && !seen.has_error_condition
+                || entry.mark != Some(EntryMark::FoundSynced) && !seen.has_error_condition
         }
     }
 }
@@ -143,8 +143,8 @@ fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     } else if seen.is_synced_and_healthy() {
         entry.set(Phase::Healthy, "Application is already synced and healthy", now);
     } else {
-        entry.set(Phase::Progressing, Mark::FoundSynced.prefix(), now);
-        entry.mark = Some(Mark::FoundSynced);
+        entry.set(Phase::Progressing, EntryMark::FoundSynced.prefix(), now);
+        entry.mark = Some(EntryMark::FoundSynced);
     }
 }
 
@@ -170,7 +170,7 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
 
 /// R9 and R10.
 fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
-    let found_synced = entry.mark == Some(Mark::FoundSynced);
+    let found_synced = entry.mark == Some(EntryMark::FoundSynced);
     let failed = if found_synced { seen.failed_sync() } else { seen.failed_operation() };
     if let Some(failure) = failure(entry, failed, seen) {
         // Stricter than Argo CD: after a failed PostSync hook (such as a smoke
@@ -182,17 +182,17 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.message = format!(
             "{}: a dry run or a sync of some resources has replaced it, and status.history has no \
              success since; waiting for a sync that succeeds",
-            Mark::ResultUnknown.prefix()
+            EntryMark::ResultUnknown.prefix()
         );
-        entry.mark = Some(Mark::ResultUnknown);
+        entry.mark = Some(EntryMark::ResultUnknown);
     } else if seen.is_synced_and_healthy() && seen.is_current() && !seen.went_back_just_now {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if found_synced {
         // Also while another operation runs, which may be a dry run.
     } else if is_degraded(entry, seen) {
-        entry.message = format!("{}: {}", Mark::Degraded.prefix(), seen.why_degraded());
-        entry.mark = Some(Mark::Degraded);
-    } else if entry.mark == Some(Mark::Degraded) && !seen.has_sync_in_flight() {
+        entry.message = format!("{}: {}", EntryMark::Degraded.prefix(), seen.why_degraded());
+        entry.mark = Some(EntryMark::Degraded);
+    } else if entry.mark == Some(EntryMark::Degraded) && !seen.has_sync_in_flight() {
         // It makes progress, or another operation has replaced its sync in the status.
     } else if seen.has_operation_in_flight() {
         entry.message = "Operation is running".to_owned();
@@ -224,9 +224,9 @@ fn failure(entry: &Entry, failed: Option<&ObservedOperation>, seen: &Observed) -
             "" => &failed.message,
             cause => cause,
         };
-        return Some(format!("{}: {why}", Mark::SyncFailed.prefix()));
+        return Some(format!("{}: {why}", EntryMark::SyncFailed.prefix()));
     }
-    let was = entry.mark == Some(Mark::SyncFailed);
+    let was = entry.mark == Some(EntryMark::SyncFailed);
     let is_over = seen.operation.as_ref().is_some_and(ObservedOperation::has_synced);
     (was && !is_over).then(|| entry.message.clone())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::all_problems;
 use super::budget::Limit;
-use super::steps::{self, Labels, Problem, Strategy};
+use super::steps::{self, Labels, Problem, StepStrategy};
 
 /// A rollout of all Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub struct PreviewStep {
 ///
 /// `read` are the problems found by [`Strategy::read`]. AllAtOnce has a single
 /// batch without steps, and nothing is unmatched.
-pub fn preview(
-    strategy: &Strategy,
+pub fn preview_steps(
+    strategy: &StepStrategy,
     read: Vec<Problem>,
     generated: &BTreeMap<String, Labels>,
 ) -> Preview {
     let steps = strategy.steps();
     let labels = generated.iter().map(|(name, labels)| (name.as_str(), labels));
-    let memberships = steps::memberships(steps, labels);
+    let memberships = steps::step_memberships(steps, labels);
     let preview_step = |(index, step): (usize, &steps::Step)| {
         let members = |counts: bool| -> Vec<String> {
             let selected = memberships.iter().filter(|(_, membership)| {
@@ -80,8 +80,8 @@ pub fn preview(
     Preview {
         steps: steps.iter().enumerate().map(preview_step).collect(),
         unmatched: match strategy {
-            Strategy::AllAtOnce => Vec::new(),
-            Strategy::RollingSync(_) => unmatched.map(|(name, _)| name.clone()).collect(),
+            StepStrategy::AllAtOnce => Vec::new(),
+            StepStrategy::RollingSync(_) => unmatched.map(|(name, _)| name.clone()).collect(),
         },
         problems: all_problems(&read, strategy, &memberships),
     }

@@ -7,7 +7,7 @@ use super::entry::{Entry, Phase};
 
 /// The rollout record of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct CompletionRecord {
     /// The recorded state.
     pub kind: RecordKind,
     /// The revisions it applies to.
@@ -33,7 +33,7 @@ pub enum RecordKind {
     Void,
 }
 
-impl Record {
+impl CompletionRecord {
     /// Whether the record implies that an Application with these facts is
     /// Healthy.
     pub(super) fn implies_healthy(&self, spec: Option<&str>, revisions: &[String]) -> bool {

@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Entry, Phase, Rules};
 use super::observed::Observed;
-use super::record::Record;
+use super::record::CompletionRecord;
 use super::steer::started::{Started, Target};
 use super::steering::{RowSteering, Steering};
-use super::steps::{Membership, Strategy};
+use super::steps::{Membership, StepStrategy};
 
 /// A wait counts as stalled after this time if there is no timeout (AS-611).
 const STALLED: SignedDuration = SignedDuration::from_secs(300);
@@ -46,7 +46,7 @@ pub struct Member<'a> {
     /// Whether that entry is listed.
     pub is_listed: bool,
     /// The rollout record that the Application carries.
-    pub record: Option<&'a Record>,
+    pub record: Option<&'a CompletionRecord>,
     /// The digest of its generated spec.
     pub spec: Option<&'a str>,
     /// The run that started it last.
@@ -73,7 +73,7 @@ pub struct Denied {
 #[derive(Clone, Copy, Debug)]
 pub struct RolloutSnapshot<'a> {
     /// The strategy and its steps.
-    pub strategy: &'a Strategy,
+    pub strategy: &'a StepStrategy,
     /// The generated Applications, and the existing ones that the set owns,
     /// sorted by name without duplicates.
     pub members: &'a [Member<'a>],

@@ -8,7 +8,7 @@ use super::listed;
 use super::phase::{Compared, Entry, Observed, Phase};
 use super::snapshot::{InFlight, Member, RolloutSnapshot, Row, SlotCount};
 use super::steer::Steer;
-use super::steer::pace::Pace;
+use super::steer::pace::RolloutPace;
 use super::steer::started::Started;
 use super::steering::Hold;
 use super::wait_kind::WaitKind;
@@ -93,7 +93,7 @@ pub(super) fn close_and_reopen(
 /// applies to all running operations.
 pub(super) fn revert_excess(
     gate: &Gate,
-    pace: &mut Pace,
+    pace: &mut RolloutPace,
     rows: &mut [Row<'_>],
     now: Timestamp,
 ) -> Vec<SlotCount> {
@@ -135,7 +135,7 @@ pub(super) fn withdrawals(snapshot: &RolloutSnapshot<'_>) -> Vec<String> {
 pub(super) fn promote(
     snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
-    pace: &mut Pace,
+    pace: &mut RolloutPace,
     rows: &mut [Row<'_>],
     places: Vec<SlotCount>,
     now: Timestamp,
@@ -225,8 +225,8 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
     let before = stored.map(|entry| entry.since).into_iter().chain(seen.promotions());
     let after = before
         .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
-        .map(time::stored);
-    after.chain([time::stored(now)]).max().unwrap_or(now)
+        .map(time::stored_time);
+    after.chain([time::stored_time(now)]).max().unwrap_or(now)
 }
 
 /// The operations to write: for Pending entries of open steps whose Application

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::entry::{Earlier, Entry, Mark, Phase};
+use super::entry::{Earlier, Entry, EntryMark, Phase};
 
 /// The most bytes of a stored message, as JSON.
 pub(super) const MESSAGE_LIMIT: usize = 256;
@@ -185,7 +185,7 @@ pub fn from_json(stored: Option<&Value>) -> BTreeMap<String, Entry> {
             phase,
             step: step.and_then(|step| step.checked_sub(1)),
             message: message.to_owned(),
-            mark: Mark::of(phase, message),
+            mark: EntryMark::of(phase, message),
             target_revisions: revisions
                 .into_iter()
                 .flatten()

@@ -21,7 +21,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// The parsed `spec.strategy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum StepStrategy {
     /// Absent, empty or `AllAtOnce` (AS-302), or an unknown type, which is also
     /// reported as a problem and holds the set (AS-007).
     AllAtOnce,
@@ -35,7 +35,7 @@ pub enum Strategy {
 pub struct Step {
     /// All must match for an Application to be selected; without expressions
     /// every Application is selected (AS-310).
-    pub match_expressions: Vec<Expression>,
+    pub match_expressions: Vec<LabelExpression>,
     /// The step's `maxUpdate`.
     pub max_update: MaxUpdate,
 }
@@ -63,7 +63,7 @@ impl fmt::Display for Step {
 
 /// One label expression of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expression {
+pub struct LabelExpression {
     /// The label's key.
     pub key: String,
     /// The operator.
@@ -161,7 +161,7 @@ impl Membership {
     }
 }
 
-impl Strategy {
+impl StepStrategy {
     /// That of an ApplicationSet, and its configuration errors.
     pub fn of(set: &Value) -> (Self, Vec<Problem>) {
         Self::read(spec_of(set).get("strategy"))
@@ -252,7 +252,11 @@ impl Step {
     fn read(step: &Value) -> Self {
         let expressions = step.get("matchExpressions").and_then(Value::as_array);
         Self {
-            match_expressions: expressions.into_iter().flatten().map(Expression::read).collect(),
+            match_expressions: expressions
+                .into_iter()
+                .flatten()
+                .map(LabelExpression::read)
+                .collect(),
             max_update: MaxUpdate::read(step.get("maxUpdate")),
         }
     }
@@ -263,7 +267,7 @@ impl Step {
     }
 }
 
-impl Expression {
+impl LabelExpression {
     fn read(expression: &Value) -> Self {
         let values = expression.get("values").and_then(Value::as_array);
         Self {
@@ -299,9 +303,9 @@ impl Expression {
 /// CustomResourceDefinitions reject unknown fields, those of another
 /// installation may not. Until they are fixed nothing is written: without the
 /// gate everything would be rolled out at once.
-pub fn misspelt(set: &Value) -> Vec<Problem> {
+pub fn strategy_problems(set: &Value) -> Vec<Problem> {
     let unknown = unknown::in_strategy(set).into_iter().map(Problem::from);
-    let (_, read) = Strategy::of(set);
+    let (_, read) = StepStrategy::of(set);
     let words = read.into_iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
     unknown.chain(words).collect()
 }
@@ -315,7 +319,7 @@ impl From<Unknown> for Problem {
 }
 
 /// Assigns each generated Application to its steps, by its generated labels.
-pub fn memberships<'a>(
+pub fn step_memberships<'a>(
     steps: &[Step],
     generated: impl IntoIterator<Item = (&'a str, &'a Labels)>,
 ) -> BTreeMap<String, Membership> {
@@ -374,7 +378,7 @@ mod tests {
 
     fn steps(steps: Value) -> Vec<Step> {
         let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": steps}});
-        Strategy::read(Some(&strategy)).0.steps().to_vec()
+        StepStrategy::read(Some(&strategy)).0.steps().to_vec()
     }
 
     fn labels(labels: Value) -> Labels {
@@ -430,7 +434,7 @@ mod tests {
         ];
         for (row, given, app, want) in cases {
             let labels = labels(app);
-            let found = memberships(&steps(given), [("app", &labels)]);
+            let found = step_memberships(&steps(given), [("app", &labels)]);
             assert_eq!(found["app"].steps, want, "row {row}");
         }
     }
@@ -449,7 +453,7 @@ mod tests {
             (128, Some(json!({"type": "AllAtOnce", "deletionOrder": "reverse"})), false, 0),
         ];
         for (row, given, empty, problems) in cases {
-            let (strategy, found) = Strategy::read(given.as_ref());
+            let (strategy, found) = StepStrategy::read(given.as_ref());
             assert_eq!(strategy.is_empty_rolling_sync(), empty, "row {row}: {given:?}");
             assert_eq!(found.len(), problems, "row {row}: {found:?}");
         }
@@ -463,9 +467,9 @@ mod tests {
             by("env", "Another", &[]),
             by("env", "In", &["dev"]),
         ]}});
-        let (strategy, mut problems) = Strategy::read(Some(&strategy));
+        let (strategy, mut problems) = StepStrategy::read(Some(&strategy));
         let dev = labels(json!({"env": "dev"}));
-        let members = memberships(strategy.steps(), [("foo", &dev)]);
+        let members = step_memberships(strategy.steps(), [("foo", &dev)]);
         problems.extend(problems_of_memberships(strategy.steps(), &members));
         problems.sort();
         let found: Vec<(ProblemKind, Option<usize>)> =

@@ -24,7 +24,7 @@ struct Generated {
 /// The input of a plan, by name.
 #[derive(Clone, Copy)]
 struct Snapshot<'a> {
-    strategy: &'a Strategy,
+    strategy: &'a StepStrategy,
     generated: &'a BTreeMap<String, Generated>,
     current: &'a BTreeMap<String, Observed>,
     entries: &'a BTreeMap<String, Entry>,
@@ -34,7 +34,7 @@ struct Snapshot<'a> {
 /// The members of a snapshot whose entries are all listed.
 fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> T) -> T {
     let labels = snapshot.generated.iter().map(|(name, app)| (name.as_str(), &app.labels));
-    let memberships = steps::memberships(snapshot.strategy.steps(), labels);
+    let memberships = steps::step_memberships(snapshot.strategy.steps(), labels);
     let mut names: Vec<&String> = memberships.keys().chain(snapshot.current.keys()).collect();
     names.sort();
     names.dedup();
@@ -97,12 +97,12 @@ fn ago(seconds: i64) -> Timestamp {
     now() - SignedDuration::from_secs(seconds)
 }
 
-fn strategy(steps: Value) -> Strategy {
-    Strategy::read(Some(&json!({"type": "RollingSync", "rollingSync": {"steps": steps}}))).0
+fn strategy(steps: Value) -> StepStrategy {
+    StepStrategy::read(Some(&json!({"type": "RollingSync", "rollingSync": {"steps": steps}}))).0
 }
 
 /// Steps that each select one value of the label `step`, with `maxUpdate`.
-fn steps_of(max_updates: &[Value]) -> Strategy {
+fn steps_of(max_updates: &[Value]) -> StepStrategy {
     let step = |(index, max_update): (usize, &Value)| {
         json!({
             "matchExpressions": [{"key": "step", "operator": "In", "values": [(index + 1).to_string()]}],

@@ -1,6 +1,6 @@
 //! Phase transitions of entries, for logs, Events and metrics.
 
-use super::entry::{Mark, Phase};
+use super::entry::{EntryMark, Phase};
 use super::snapshot::Row;
 use wavegate_api::SyncStatusCode;
 use wavegate_engine::health;
@@ -21,7 +21,7 @@ pub struct Transition {
     /// The entry's target revisions.
     pub target_revisions: Vec<String>,
     /// The rest of the entry before; `None` for a new entry.
-    pub before: Option<Before>,
+    pub before: Option<EntryBefore>,
     /// The observed health of the Application.
     pub health: health::Status,
     /// Its observed sync status.
@@ -34,7 +34,7 @@ pub struct Transition {
 
 /// An entry before a transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Before {
+pub struct EntryBefore {
     /// Its step, counted from 0.
     pub step: Option<usize>,
     /// Its message.
@@ -59,7 +59,7 @@ pub(super) fn transitions(rows: &[Row<'_>]) -> Vec<Transition> {
             to: entry.phase,
             message: entry.message.clone(),
             target_revisions: entry.target_revisions.clone(),
-            before: before.map(|entry| Before {
+            before: before.map(|entry| EntryBefore {
                 step: entry.step,
                 message: entry.message.clone(),
                 target_revisions: entry.target_revisions.clone(),
@@ -74,14 +74,14 @@ pub(super) fn transitions(rows: &[Row<'_>]) -> Vec<Transition> {
 }
 
 /// One of few words, since it is the label of a metric (AS-603).
-fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &'static str {
+fn cause(from: Option<Phase>, to: Phase, mark: Option<EntryMark>, row: &Row<'_>) -> &'static str {
     match mark {
-        Some(Mark::TimedOut) => return "ProgressingTimeout",
-        Some(Mark::StepClosed) => return "StepClosed",
-        Some(Mark::FoundSynced) => return "FoundSynced",
-        Some(Mark::Requested) => return "Requested",
-        Some(Mark::HeldByPerson) => return "HeldByPerson",
-        None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown) => {}
+        Some(EntryMark::TimedOut) => return "ProgressingTimeout",
+        Some(EntryMark::StepClosed) => return "StepClosed",
+        Some(EntryMark::FoundSynced) => return "FoundSynced",
+        Some(EntryMark::Requested) => return "Requested",
+        Some(EntryMark::HeldByPerson) => return "HeldByPerson",
+        None | Some(EntryMark::SyncFailed | EntryMark::Degraded | EntryMark::ResultUnknown) => {}
     }
     match to {
         Phase::Waiting if from.is_none() => "NewApplication",

@@ -46,7 +46,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
+use super::phase::{Compared, Entry, EntryMark, Observed, ObservedOperation, Phase};
 use super::snapshot::{Denied, Lag, Row, SlotCount, Unwritten};
 use super::steering::{Hold, RowSteering};
 pub use super::wait_kind::{EndedBy, WaitKind};
@@ -116,7 +116,7 @@ pub const WAITING_LIMIT: usize = 10;
 /// An Application that the rollout is waiting for, with the reason, the start
 /// and the latest end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct RolloutWait {
     /// The kind of the reason.
     pub kind: WaitKind,
     /// The Application.
@@ -165,7 +165,7 @@ impl StepCapacity {
     }
 }
 
-impl Wait {
+impl RolloutWait {
     /// The same wait after its write has failed; the reason is then that failure.
     /// No change if it waits for something else.
     #[must_use]
@@ -450,7 +450,7 @@ impl<'a> WaitReason<'a> {
                     .to_owned()
             }
             // It names what the sync failed on.
-            Self::Promotion(entry, _) if entry.mark == Some(Mark::SyncFailed) => {
+            Self::Promotion(entry, _) if entry.mark == Some(EntryMark::SyncFailed) => {
                 entry.message.clone()
             }
             Self::Promotion(entry, seen) => with_detail(&entry.message, seen),
@@ -491,7 +491,7 @@ fn failure_of(entry: &Entry, seen: &Observed) -> Option<String> {
                 detail => detail.to_owned(),
             })
         }
-        Some(_) | None if entry.mark == Some(Mark::SyncFailed) => Some(entry.message.clone()),
+        Some(_) | None if entry.mark == Some(EntryMark::SyncFailed) => Some(entry.message.clone()),
         Some(_) | None => None,
     }
 }
@@ -558,7 +558,7 @@ impl<'a> Unfinished<'a> {
     }
 
     /// The whole wait in a step, counted from 0; `timeout` is that of Pending Applications.
-    pub fn wait(&self, step: usize, timeout: Option<jiff::SignedDuration>) -> Wait {
+    pub fn wait(&self, step: usize, timeout: Option<jiff::SignedDuration>) -> RolloutWait {
         let Self { row, rung, .. } = self;
         let (entry, seen) = (row.entry.as_ref(), row.member.observed);
         let until = match rung {
@@ -580,7 +580,7 @@ impl<'a> Unfinished<'a> {
             Some(excluded) => (format!("{message}; {}", excluded.why), excluded.secret.as_deref()),
             None => (message, None),
         };
-        let wait = Wait {
+        let wait = RolloutWait {
             kind: self.kind,
             application: row.member.name.to_owned(),
             step,

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Actor, Change, Run, Verdict, applications};
+use super::{Actor, RequestedChange, Run, Verdict, applications_text};
 use crate::rollout::steer::open_retries;
 use wavegate_api::steering::RunPhase;
 
 /// Starts Applications of a run again, once each: those that failed, or the named ones. Lifts the
 /// quarantine of the run.
-pub fn retry(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
+pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -49,7 +49,10 @@ pub fn retry(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
                 format!("retry run {name}: promote to its targets again, which are in quarantine")
             }
             failed => {
-                format!("retry run {name}: start {} that failed again{lifts}", applications(failed))
+                format!(
+                    "retry run {name}: start {} that failed again{lifts}",
+                    applications_text(failed)
+                )
             }
         }
     } else {
@@ -64,7 +67,7 @@ pub fn retry(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
     Verdict::Change {
         says,
         applications: if names.is_empty() { status.failed } else { count },
-        change: Change::Entries { list: "retries", entries: vec![entry] },
+        change: RequestedChange::Entries { list: "retries", entries: vec![entry] },
     }
 }
 
@@ -79,7 +82,7 @@ fn is_skipped(run: &Run, names: &[&str]) -> Option<String> {
 }
 
 /// Leaves Applications out of a run: it does not promote them and does not wait for them.
-pub fn skip(run: &Run, names: &[&str]) -> Verdict {
+pub fn skip_applications(run: &Run, names: &[&str]) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -101,7 +104,7 @@ pub fn skip(run: &Run, names: &[&str]) -> Verdict {
             new.join(", ")
         ),
         applications: i64::try_from(new.len()).unwrap_or(i64::MAX),
-        change: Change::Entries {
+        change: RequestedChange::Entries {
             list: "skip",
             entries: new.into_iter().map(Value::from).collect(),
         },
@@ -133,7 +136,7 @@ pub fn undo_skip(run: &Run, names: &[&str]) -> Verdict {
     Verdict::Change {
         says,
         applications: i64::try_from(known.len()).unwrap_or(i64::MAX),
-        change: Change::Removal {
+        change: RequestedChange::Removal {
             list: "skip",
             entries: known.into_iter().map(Value::from).collect(),
         },

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 
 use super::run::lacks_approvals;
-use super::{Actor, Change, Run, Verdict, applications};
-use crate::application_set::deletion::approval::Approval;
+use super::{Actor, RequestedChange, Run, Verdict, applications_text};
+use crate::application_set::deletion::approval::DeletionApproval;
 use crate::application_set::deletion::deletion_guard;
-use wavegate_api::annotations::{APPROVED_DELETIONS, annotation};
+use wavegate_api::annotations::{APPROVED_DELETIONS, annotation_of};
 use wavegate_api::conditions::application_set::DELETIONS_HELD;
 use wavegate_api::steering::RunGate;
-use wavegate_api::unknown::nearest;
+use wavegate_api::unknown::nearest_name;
 use wavegate_api::{Raw, time};
 
 /// Approves a gate of a run, or without a name all that wait for nothing but approvals. An
 /// approval covers the targets that the status of the gate names.
-pub fn approve(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdict {
+pub fn approve_gates(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -59,7 +59,7 @@ pub fn approve(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdict {
                 all => format!(", approval {number} of {all}"),
             };
             let early = if gate.waiting_since.is_none() { ", before it is reached" } else { "" };
-            format!("{} ({}{of}{early})", gate.name, applications(gate.applications))
+            format!("{} ({}{of}{early})", gate.name, applications_text(gate.applications))
         })
         .collect();
     let entry = |gate: &&RunGate| json!({"gate": gate.name, "by": person.by, "at": person.stored_at(), "covers": gate.covers});
@@ -71,7 +71,10 @@ pub fn approve(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdict {
             person.by
         ),
         applications: missing.iter().map(|gate| gate.applications).sum(),
-        change: Change::Entries { list: "approvals", entries: missing.iter().map(entry).collect() },
+        change: RequestedChange::Entries {
+            list: "approvals",
+            entries: missing.iter().map(entry).collect(),
+        },
     }
 }
 
@@ -121,7 +124,7 @@ fn nothing(
             Verdict::Already(format!("gate {} of run {} has its approvals", gate.name, run.name))
         }
         (Some(name), None) => {
-            let hint = match nearest(name, known.iter().copied()) {
+            let hint = match nearest_name(name, known.iter().copied()) {
                 Some(near) => format!("did you mean {near}?"),
                 None if known.is_empty() => "it has none".to_owned(),
                 None => format!("its gates: {}", known.join(", ")),
@@ -162,7 +165,7 @@ pub fn approve_deletions(set: &Value) -> Verdict {
         );
         return Verdict::Refused(why);
     };
-    let approval = annotation(set, APPROVED_DELETIONS).and_then(Approval::read);
+    let approval = annotation_of(set, APPROVED_DELETIONS).and_then(DeletionApproval::read);
     if approval.is_some_and(|approval| approval.hash() == hash) {
         return Verdict::Already(
             "these deletions are approved; no controller has acted yet".to_owned(),
@@ -171,7 +174,7 @@ pub fn approve_deletions(set: &Value) -> Verdict {
     Verdict::Change {
         says: format!("approve these deletions ({hash}): {what}"),
         applications: 0,
-        change: Change::Annotation {
+        change: RequestedChange::Annotation {
             key: APPROVED_DELETIONS,
             value: Some(hash.to_owned()),
             // An approval of other deletions is over.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::Run;
-use crate::rollout::report::{Outcome, Report};
+use crate::rollout::report::{Report, RolloutOutcome};
 use crate::rollout::steer::{REVISIONS, open_retries};
 use wavegate_api::steering::RunPhase;
 
@@ -27,7 +27,7 @@ pub enum Goal {
 
 /// The source and the compared revisions of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deployed {
+pub struct DeployedRevision {
     /// What identifies its commits: repositories and target revisions.
     pub source: String,
     /// The revisions that it was compared with.
@@ -44,13 +44,13 @@ pub struct Seen<'a> {
     /// The report of its rollout.
     pub report: &'a Report,
     /// Its Applications by name.
-    pub deployed: &'a BTreeMap<String, Deployed>,
+    pub deployed: &'a BTreeMap<String, DeployedRevision>,
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Ending {
+pub enum WaitEnding {
     /// All Applications are complete.
     Complete,
     /// All are, apart from failed ones.
@@ -73,7 +73,7 @@ pub enum Ending {
 
 /// How far a wait is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress<'a> {
+pub enum WaitProgress<'a> {
     /// For this run.
     Runs(&'a Run),
     /// For a run to appear.
@@ -83,7 +83,7 @@ pub enum Progress<'a> {
     /// It has ended. What is not final can still change by a newer comparison.
     Ended {
         /// How.
-        ending: Ending,
+        ending: WaitEnding,
         /// The run, if one was recorded.
         run: Option<&'a Run>,
         /// Whether no newer comparison can change it.
@@ -104,7 +104,7 @@ pub fn is_revision(revision: &str, meant: &str) -> bool {
 }
 
 /// How far a wait is.
-pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
+pub fn wait_progress<'a>(goal: &Goal, seen: &Seen<'a>) -> WaitProgress<'a> {
     let is_history = |run: &Run| !seen.report.is_rolling() && run.phase().has_ended();
     let runs = match goal {
         Goal::Newest | Goal::Revision(_) if seen.runs.first().is_some_and(is_history) => &[],
@@ -114,19 +114,19 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
         Goal::Run(name) => match runs.iter().position(|run| run.name == *name) {
             Some(0) => of_current(&runs[0], seen),
             Some(at) => of_run(&runs[at], false),
-            None => ended(Ending::Deleted, None, true),
+            None => ended(WaitEnding::Deleted, None, true),
         },
         Goal::Revision(revision) => {
             let is_of =
                 |run: &Run| run.status.to.iter().any(|to| is_revision(&to.revision, revision));
             match runs.iter().position(is_of) {
                 // What the newest run is about is not recorded yet: maybe this commit.
-                Some(at) if at > 0 && !runs[0].is_known => Progress::Expects,
+                Some(at) if at > 0 && !runs[0].is_known => WaitProgress::Expects,
                 Some(at) if at > 0 && runs[at].phase() == RunPhase::Complete => {
                     // A later run may be of another repository, or have replaced it.
                     let ending = match is_at(seen, revision, true) {
-                        true => Ending::Complete,
-                        false => Ending::Superseded,
+                        true => WaitEnding::Complete,
+                        false => WaitEnding::Superseded,
                     };
                     ended(ending, Some(&runs[at]), true)
                 }
@@ -134,18 +134,18 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
                 Some(at) => of_run(&runs[at], false),
                 None if is_unselected(seen) && is_at(seen, revision, false) => of_members(seen),
                 None if is_at(seen, revision, true)
-                    && seen.report.outcome() == Outcome::Complete =>
+                    && seen.report.outcome() == RolloutOutcome::Complete =>
                 {
-                    ended(Ending::Complete, None, false)
+                    ended(WaitEnding::Complete, None, false)
                 }
                 None if is_recorded(seen) => match runs.first() {
                     Some(run) if is_cut(run) && is_at(seen, revision, false) => {
                         of_newest(run, seen)
                     }
-                    _ => Progress::Expects,
+                    _ => WaitProgress::Expects,
                 },
                 None if is_at(seen, revision, false) => of_members(seen),
-                None => Progress::Members,
+                None => WaitProgress::Members,
             }
         }
         Goal::Newest => match runs.first() {
@@ -156,19 +156,19 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
 }
 
 /// Of the newest run, whatever it rolls out.
-fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
+fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> WaitProgress<'a> {
     match run.phase() {
-        RunPhase::Complete if seen.report.outcome() == Outcome::Complete => {
-            ended(Ending::Complete, Some(run), false)
+        RunPhase::Complete if seen.report.outcome() == RolloutOutcome::Complete => {
+            ended(WaitEnding::Complete, Some(run), false)
         }
         // No successor follows a time without steps, when nothing has changed.
-        RunPhase::Superseded if seen.report.outcome() == Outcome::Complete => {
-            ended(Ending::Complete, None, false)
+        RunPhase::Superseded if seen.report.outcome() == RolloutOutcome::Complete => {
+            ended(WaitEnding::Complete, None, false)
         }
         // Its successor is about to be recorded.
-        RunPhase::Complete | RunPhase::Superseded => Progress::Expects,
+        RunPhase::Complete | RunPhase::Superseded => WaitProgress::Expects,
         _ => match of_current(run, seen) {
-            Progress::Ended { ending, run, .. } => ended(ending, run, false),
+            WaitProgress::Ended { ending, run, .. } => ended(ending, run, false),
             goes_on => goes_on,
         },
     }
@@ -177,55 +177,55 @@ fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
 /// Of the newest run, whose targets contain the revision. A new target of Applications that it
 /// has not started joins a run, and supersedes it as soon as a started one has it (ST-003): until
 /// then its end is that of another commit.
-fn of_revision<'a>(run: &'a Run, revision: &str, seen: &Seen<'_>) -> Progress<'a> {
+fn of_revision<'a>(run: &'a Run, revision: &str, seen: &Seen<'_>) -> WaitProgress<'a> {
     let is_alone = run.status.to.iter().all(|to| is_revision(&to.revision, revision));
     match (run.phase(), of_current(run, seen)) {
         // Its end is stored before its successor; none follows a time without steps, when nothing
         // has changed.
         (RunPhase::Superseded, _) => match seen.report.outcome() {
-            Outcome::Complete if is_at(seen, revision, true) => {
-                ended(Ending::Complete, None, false)
+            RolloutOutcome::Complete if is_at(seen, revision, true) => {
+                ended(WaitEnding::Complete, None, false)
             }
-            _ => Progress::Expects,
+            _ => WaitProgress::Expects,
         },
-        (phase, Progress::Ended { ending, run, is_final }) => {
+        (phase, WaitProgress::Ended { ending, run, is_final }) => {
             ended(ending, run, is_final && is_alone && phase != RunPhase::Held)
         }
         (_, goes_on) => goes_on,
     }
 }
 
-fn ended(ending: Ending, run: Option<&Run>, is_final: bool) -> Progress<'_> {
-    Progress::Ended { ending, run, is_final }
+fn ended(ending: WaitEnding, run: Option<&Run>, is_final: bool) -> WaitProgress<'_> {
+    WaitProgress::Ended { ending, run, is_final }
 }
 
 /// Of the newest run. One that has not ended is stuck by the rule of `status --watch`: nothing of
 /// its step goes on, and no word that is asked for on purpose would continue it.
-fn of_current<'a>(run: &'a Run, seen: &Seen<'_>) -> Progress<'a> {
+fn of_current<'a>(run: &'a Run, seen: &Seen<'_>) -> WaitProgress<'a> {
     match of_run(run, true) {
-        Progress::Runs(run) if !is_retried(run) && seen.report.outcome().is_stuck() => {
-            ended(Ending::Stuck, Some(run), false)
+        WaitProgress::Runs(run) if !is_retried(run) && seen.report.outcome().is_stuck() => {
+            ended(WaitEnding::Stuck, Some(run), false)
         }
         progress => progress,
     }
 }
 
 /// Of a run; `is_newest` when no other follows.
-fn of_run(run: &Run, is_newest: bool) -> Progress<'_> {
+fn of_run(run: &Run, is_newest: bool) -> WaitProgress<'_> {
     let ending = match run.phase() {
-        RunPhase::Complete => Ending::Complete,
-        RunPhase::CompleteWithFailures => Ending::CompleteWithFailures,
-        RunPhase::Superseded => Ending::Superseded,
-        RunPhase::Aborted => Ending::Aborted,
-        RunPhase::RollingBack | RunPhase::RolledBack => Ending::RolledBack,
-        _ if !is_newest => Ending::Superseded,
+        RunPhase::Complete => WaitEnding::Complete,
+        RunPhase::CompleteWithFailures => WaitEnding::CompleteWithFailures,
+        RunPhase::Superseded => WaitEnding::Superseded,
+        RunPhase::Aborted => WaitEnding::Aborted,
+        RunPhase::RollingBack | RunPhase::RolledBack => WaitEnding::RolledBack,
+        _ if !is_newest => WaitEnding::Superseded,
         // A person has just asked for another attempt.
-        RunPhase::Held if !is_retried(run) => Ending::Held,
+        RunPhase::Held if !is_retried(run) => WaitEnding::Held,
         RunPhase::Held
         | RunPhase::Progressing
         | RunPhase::Paused
         | RunPhase::AwaitingApproval
-        | RunPhase::Soaking => return Progress::Runs(run),
+        | RunPhase::Soaking => return WaitProgress::Runs(run),
     };
     ended(ending, Some(run), true)
 }
@@ -236,13 +236,15 @@ fn is_retried(run: &Run) -> bool {
 }
 
 /// Of a set without runs.
-fn of_members<'a>(seen: &Seen<'a>) -> Progress<'a> {
+fn of_members<'a>(seen: &Seen<'a>) -> WaitProgress<'a> {
     let outcome = seen.report.outcome();
     match outcome {
-        Outcome::Complete if is_unselected(seen) => ended(Ending::Stuck, None, false),
-        Outcome::Complete => ended(Ending::Complete, None, false),
-        outcome if outcome.is_stuck() && !is_recorded(seen) => ended(Ending::Stuck, None, false),
-        _ => Progress::Members,
+        RolloutOutcome::Complete if is_unselected(seen) => ended(WaitEnding::Stuck, None, false),
+        RolloutOutcome::Complete => ended(WaitEnding::Complete, None, false),
+        outcome if outcome.is_stuck() && !is_recorded(seen) => {
+            ended(WaitEnding::Stuck, None, false)
+        }
+        _ => WaitProgress::Members,
     }
 }
 
@@ -266,9 +268,10 @@ fn is_recorded(seen: &Seen<'_>) -> bool {
 /// Whether Applications are at a revision: some, and with `all` also every other one of the same
 /// source.
 fn is_at(seen: &Seen<'_>, revision: &str, all: bool) -> bool {
-    let has = |one: &Deployed| one.revisions.iter().any(|found| is_revision(found, revision));
+    let has =
+        |one: &DeployedRevision| one.revisions.iter().any(|found| is_revision(found, revision));
     let sources: Vec<&str> =
         seen.deployed.values().filter(|one| has(one)).map(|one| one.source.as_str()).collect();
-    let is_same = |one: &&Deployed| sources.contains(&one.source.as_str());
+    let is_same = |one: &&DeployedRevision| sources.contains(&one.source.as_str());
     !sources.is_empty() && (!all || seen.deployed.values().filter(is_same).all(has))
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Actor, Change, Run, Verdict, applications};
+use super::{Actor, RequestedChange, Run, Verdict, applications_text};
 use wavegate_api::steering::{RunPhase, RunStart};
 use wavegate_api::time::of_word;
 use wavegate_api::{Raw, Time};
 
 /// Ends a run: nothing more is promoted. With `terminate`, its running operations are ended.
-pub fn abort(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
+pub fn abort_run(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -43,18 +43,20 @@ pub fn abort(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     }
     let running = match (run.in_flight(), terminate) {
         (0, _) => "nothing of it is in flight".to_owned(),
-        (count, true) => format!("the syncs of {} in flight are terminated", applications(count)),
-        (1, false) => format!("{} in flight ends by itself", applications(1)),
-        (count, false) => format!("{} in flight end by themselves", applications(count)),
+        (count, true) => {
+            format!("the syncs of {} in flight are terminated", applications_text(count))
+        }
+        (1, false) => format!("{} in flight ends by itself", applications_text(1)),
+        (count, false) => format!("{} in flight end by themselves", applications_text(count)),
     };
     Verdict::Change {
         says: format!(
             "abort run {name}: {} of {} are not complete and stay as they are; {running}",
             run.left(),
-            applications(run.status.total)
+            applications_text(run.status.total)
         ),
         applications: run.left(),
-        change: Change::Field {
+        change: RequestedChange::Field {
             field: "abort",
             value: json!({"by": person.by, "at": person.stored_at(), "terminate": terminate}),
         },
@@ -98,7 +100,7 @@ impl RollbackScope {
 
 /// Ends a run, and takes back what it started. A complete run can be taken back as well. `reach` is
 /// `None` when the Applications cannot be read.
-pub fn rollback(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>) -> Verdict {
+pub fn rollback_run(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -128,11 +130,13 @@ pub fn rollback(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>) -> 
                 "none of {} that run {name} started can go back by itself: there is no revision \
                  before it with which one was Healthy, or more than the revision has changed \
                  since; revert the change in the source or in the ApplicationSet{end}",
-                applications(started)
+                applications_text(started)
             ));
         }
-        Some(reach) => (reach.back, format!("{} of {}", reach.back, applications(reach.started()))),
-        None => (started, format!("up to {}", applications(started))),
+        Some(reach) => {
+            (reach.back, format!("{} of {}", reach.back, applications_text(reach.started())))
+        }
+        None => (started, format!("up to {}", applications_text(started))),
     };
     let cannot = match reach.map(|reach| reach.cannot.as_slice()) {
         None | Some([]) => String::new(),
@@ -152,7 +156,7 @@ pub fn rollback(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>) -> 
              in the reverse order of steps{cannot}{later}"
         ),
         applications: back,
-        change: Change::Field {
+        change: RequestedChange::Field {
             field: "rollback",
             value: json!({"by": person.by, "at": person.stored_at()}),
         },

@@ -19,13 +19,15 @@ mod tests;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use self::again::{retry, skip, undo_skip};
-pub use self::approve::{approve, approve_deletions};
-pub use self::awaited::{Deployed, Ending, Goal, Progress, Seen, is_revision, progress};
-pub use self::end::{RollbackScope, abort, rollback};
-pub use self::pause::{pause, paused_by_policies, resume, unpause};
-pub use self::run::{Run, current, number_of};
-pub use self::select::selects;
+pub use self::again::{retry_applications, skip_applications, undo_skip};
+pub use self::approve::{approve_deletions, approve_gates};
+pub use self::awaited::{
+    DeployedRevision, Goal, Seen, WaitEnding, WaitProgress, is_revision, wait_progress,
+};
+pub use self::end::{RollbackScope, abort_run, rollback_run};
+pub use self::pause::{pause_set, paused_by_policies, resume_set, unpause_command};
+pub use self::run::{Run, current_run, number_of};
+pub use self::select::selects_set;
 use wavegate_api::Raw;
 use wavegate_api::live::{LiveMetadata, spec_of};
 use wavegate_api::time::to_rfc3339;
@@ -56,7 +58,7 @@ pub enum Verdict {
         /// How many Applications it is about.
         applications: i64,
         /// What is written.
-        change: Change,
+        change: RequestedChange,
     },
     /// It is so already; says how.
     Already(String),
@@ -66,7 +68,7 @@ pub enum Verdict {
 
 /// What is written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum RequestedChange {
     /// An annotation; removed without a value.
     Annotation {
         /// Its key.
@@ -100,7 +102,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl RequestedChange {
     /// The merge patch for the object as stored, based on its version.
     pub fn patch(&self, object: &Value) -> Value {
         // The name could refer to another object by now, and another person may have spoken.
@@ -158,6 +160,6 @@ impl Change {
 }
 
 /// `1 Application`, `2 Applications`.
-pub fn applications(count: i64) -> String {
+pub fn applications_text(count: i64) -> String {
     if count == 1 { "1 Application".to_owned() } else { format!("{count} Applications") }
 }

@@ -2,27 +2,27 @@
 
 use serde_json::Value;
 
-use super::{Change, Verdict, applications, selects};
-use wavegate_api::annotations::{PAUSED, annotation};
+use super::{RequestedChange, Verdict, applications_text, selects_set};
+use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::live::{LiveSetSpec, spec_of};
 use wavegate_api::steering::RolloutPolicySpec;
 use wavegate_api::{Raw, read_leniently};
 
 /// Holds all promotions of a set. Without a reason, one that holds already is kept.
-pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
+pub fn pause_set(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
     let value = match reason {
         Some(reason) => format!("{reason} ({by})"),
         None => format!("no reason given ({by})"),
     };
     let (applications, left) = left(set);
-    match annotation(set, PAUSED) {
+    match annotation_of(set, PAUSED) {
         Some(stored) if reason.is_none() || stored == value => {
             Verdict::Already(format!("it is paused: {stored}"))
         }
         Some(stored) => Verdict::Change {
             says: format!("keep it paused, and replace the reason \"{stored}\" with \"{value}\""),
             applications,
-            change: Change::Annotation {
+            change: RequestedChange::Annotation {
                 key: PAUSED,
                 value: Some(value),
                 replaces: Some(stored.to_owned()),
@@ -36,28 +36,28 @@ pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
         None => Verdict::Change {
             says: format!("pause it: nothing is promoted{left}; running syncs end by themselves"),
             applications,
-            change: Change::Annotation { key: PAUSED, value: Some(value), replaces: None },
+            change: RequestedChange::Annotation { key: PAUSED, value: Some(value), replaces: None },
         },
     }
 }
 
 /// Ends a pause by [`pause`]. `policies` are those of the namespace: what one of them pauses
 /// stays paused.
-pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
+pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
     let pausing = by_policies(set, policies);
     let by_policy = |rest: &str| {
         let Some(first) = pausing.first() else { return String::new() };
-        let (names, command) = (pausing.join(", "), unpause(set.namespace(), first));
+        let (names, command) = (pausing.join(", "), unpause_command(set.namespace(), first));
         format!("{rest}RolloutPolicy {names} pauses it: {command}")
     };
     let (applications, left) = left(set);
-    match annotation(set, PAUSED) {
+    match annotation_of(set, PAUSED) {
         Some(reason) => {
             let still = by_policy("; it stays paused, since ");
             Verdict::Change {
                 says: format!("resume it, which was paused: {reason}{left}{still}"),
                 applications,
-                change: Change::Annotation {
+                change: RequestedChange::Annotation {
                     key: PAUSED,
                     value: None,
                     replaces: Some(reason.to_owned()),
@@ -74,7 +74,7 @@ fn by_policies<'a>(set: &Value, policies: &'a [impl AsRef<Value>]) -> Vec<&'a st
     let pauses = |policy: &&Value| {
         // One that is not understood is no permission.
         let spec: RolloutPolicySpec = read_leniently(spec_of(policy));
-        spec.paused && selects(policy, set).unwrap_or(true)
+        spec.paused && selects_set(policy, set).unwrap_or(true)
     };
     policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect()
 }
@@ -84,7 +84,7 @@ fn by_policies<'a>(set: &Value, policies: &'a [impl AsRef<Value>]) -> Vec<&'a st
 pub fn paused_by_policies(set: &Value, policies: &[impl AsRef<Value>]) -> Option<String> {
     let pausing = by_policies(set, policies);
     let commands: Vec<String> =
-        pausing.iter().map(|policy| unpause(set.namespace(), policy)).collect();
+        pausing.iter().map(|policy| unpause_command(set.namespace(), policy)).collect();
     (has_steps(set) && !pausing.is_empty()).then(|| {
         format!(
             "paused by RolloutPolicy {}: nothing is promoted until {}",
@@ -95,7 +95,7 @@ pub fn paused_by_policies(set: &Value, policies: &[impl AsRef<Value>]) -> Option
 }
 
 /// The command that ends the pause of a policy.
-pub fn unpause(namespace: &str, policy: &str) -> String {
+pub fn unpause_command(namespace: &str, policy: &str) -> String {
     format!(
         "kubectl -n {namespace} patch rolloutpolicy {policy} --type merge -p \
          '{{\"spec\":{{\"paused\":false}}}}'"
@@ -115,7 +115,7 @@ fn left(set: &Value) -> (i64, String) {
     match progress.and_then(|(done, total)| Some((read(done)?, read(total)?))) {
         Some((done, total)) if total > 0 => {
             let left = total.saturating_sub(done).max(0);
-            (left, format!("; {left} of {} are not complete", applications(total)))
+            (left, format!("; {left} of {} are not complete", applications_text(total)))
         }
         _ => (0, String::new()),
     }

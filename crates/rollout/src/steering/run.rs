@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::application_set::is_owned;
 pub use crate::rollout::steer::number_of;
-use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::live::spec_of;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
 use wavegate_api::{Raw, read_leniently};
@@ -25,7 +25,7 @@ pub struct Run {
 }
 
 /// The current run of a set: the one with the highest number, ended or not.
-pub fn current<'a, T: AsRef<Value>>(
+pub fn current_run<'a, T: AsRef<Value>>(
     runs: impl IntoIterator<Item = &'a T>,
     set: &Value,
 ) -> Option<&'a T> {
@@ -50,7 +50,7 @@ impl Run {
     /// The same of a run of this set.
     pub fn of(set: &Value, run: &Value) -> Self {
         let run = Self::read(run);
-        Self { is_paused: run.is_paused || annotation(set, PAUSED).is_some(), ..run }
+        Self { is_paused: run.is_paused || annotation_of(set, PAUSED).is_some(), ..run }
     }
 
     /// Its phase.

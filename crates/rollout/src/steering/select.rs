@@ -14,11 +14,11 @@ use wavegate_api::steering::SetSelector;
 /// # Errors
 ///
 /// What is wrong with its selector.
-pub fn selects(policy: &Value, set: &Value) -> Result<bool, String> {
+pub fn selects_set(policy: &Value, set: &Value) -> Result<bool, String> {
     if policy.namespace() != set.namespace() {
         return Ok(false);
     }
     let stored = spec_of(policy).get("applicationSets").unwrap_or(&Value::Null);
     let selector = Option::<SetSelector>::deserialize(stored).map_err(|error| error.to_string())?;
-    rules::selects(&selector.unwrap_or_default(), set.name(), &labels_of(set))
+    rules::policy_selects(&selector.unwrap_or_default(), set.name(), &labels_of(set))
 }

@@ -51,7 +51,7 @@ fn told(verdict: &Verdict) -> String {
 }
 
 #[track_caller]
-fn written(verdict: Verdict) -> Change {
+fn written(verdict: Verdict) -> RequestedChange {
     match verdict {
         Verdict::Change { change, .. } => change,
         other => panic!("nothing is written: {other:?}"),
@@ -72,32 +72,32 @@ fn pausing_and_resuming() {
     let none: [Arc<Value>; 0] = [];
     let cases = [
         (
-            pause(&running, None, "ann"),
+            pause_set(&running, None, "ann"),
             "will pause it: nothing is promoted; 18 of 30 Applications are not complete; running syncs end by themselves",
         ),
         (
-            pause(&set(json!({}), json!({})), Some("x"), "ann"),
+            pause_set(&set(json!({}), json!({})), Some("x"), "ann"),
             "will pause it: nothing is promoted; running syncs end by themselves",
         ),
-        (pause(&paused, None, "ann"), "already: it is paused: freeze (bob)"),
-        (pause(&paused, Some("freeze"), "bob"), "already: it is paused: freeze (bob)"),
+        (pause_set(&paused, None, "ann"), "already: it is paused: freeze (bob)"),
+        (pause_set(&paused, Some("freeze"), "bob"), "already: it is paused: freeze (bob)"),
         (
-            pause(&paused, Some("audit"), "ann"),
+            pause_set(&paused, Some("audit"), "ann"),
             "will keep it paused, and replace the reason \"freeze (bob)\" with \"audit (ann)\"",
         ),
         (
-            resume(&paused, &none),
+            resume_set(&paused, &none),
             "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete",
         ),
-        (resume(&running, &none), "already: it is not paused"),
-        (resume(&running, &of_others), "already: it is not paused"),
+        (resume_set(&running, &none), "already: it is not paused"),
+        (resume_set(&running, &of_others), "already: it is not paused"),
         (
-            resume(&running, &of_policy),
+            resume_set(&running, &of_policy),
             "refused: it is not paused by its annotation, but RolloutPolicy night pauses it: kubectl -n argocd patch \
              rolloutpolicy night --type merge -p '{\"spec\":{\"paused\":false}}'",
         ),
         (
-            resume(&paused, &of_policy),
+            resume_set(&paused, &of_policy),
             "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete; it stays paused, \
              since RolloutPolicy night pauses it: kubectl -n argocd patch rolloutpolicy night --type merge -p \
              '{\"spec\":{\"paused\":false}}'",
@@ -107,9 +107,9 @@ fn pausing_and_resuming() {
         assert_eq!(told(&verdict), want);
     }
     let patch = |value: Value| json!({"metadata": {"uid": "u1", "resourceVersion": "5", "annotations": {PAUSED: value}}});
-    let change = written(pause(&running, Some("audit"), "ann"));
+    let change = written(pause_set(&running, Some("audit"), "ann"));
     assert_eq!(change.patch(&running), patch(json!("audit (ann)")));
-    let change = written(resume(&paused, &none));
+    let change = written(resume_set(&paused, &none));
     assert_eq!(change.patch(&paused), patch(Value::Null));
 }
 
@@ -122,8 +122,8 @@ fn a_pause_is_resumed_and_replaced_as_it_was_shown() {
     let same = set(json!({PAUSED: "freeze (bob)"}), later);
     let other = set(json!({PAUSED: "incident (bob)"}), rolling());
     let none: [Arc<Value>; 0] = [];
-    let of_resume = |set: &Value| written(resume(set, &none));
-    let of_pause = |set: &Value| written(pause(set, Some("audit"), "ann"));
+    let of_resume = |set: &Value| written(resume_set(set, &none));
+    let of_pause = |set: &Value| written(pause_set(set, Some("audit"), "ann"));
     assert!(of_resume(&same).is_within(&of_resume(&paused)));
     assert!(!of_resume(&other).is_within(&of_resume(&paused)));
     assert!(of_pause(&same).is_within(&of_pause(&paused)));
@@ -242,7 +242,7 @@ fn approving_gates() {
         ),
     ];
     for (run, gate, want) in cases {
-        assert_eq!(told(&approve(&run, gate, PERSON)), want);
+        assert_eq!(told(&approve_gates(&run, gate, PERSON)), want);
     }
 }
 
@@ -254,7 +254,7 @@ fn an_entry_is_added_to_the_list_as_stored() {
     let status =
         json!({"phase": "AwaitingApproval", "gates": [gate("prod", json!({"approvals": 2}))]});
     let stored = run("shop-7", json!({"approvals": [of_bob]}), status);
-    let change = written(approve(&Run::read(&stored), None, PERSON));
+    let change = written(approve_gates(&Run::read(&stored), None, PERSON));
     let of_ann = json!({"gate": "prod", "by": "ann", "at": AT, "covers": "c1"});
     assert_eq!(
         change.patch(&stored),
@@ -263,7 +263,7 @@ fn an_entry_is_added_to_the_list_as_stored() {
     // Other targets than the confirmed ones are not approved.
     let mut moved = stored;
     moved["status"]["gates"][0]["covers"] = "c2".into();
-    assert!(!written(approve(&Run::read(&moved), None, PERSON)).is_within(&change));
+    assert!(!written(approve_gates(&Run::read(&moved), None, PERSON)).is_within(&change));
     assert!(change.is_within(&change));
 }
 
@@ -327,49 +327,49 @@ fn ending_a_run() {
     // What others wrote, with fractions of a second and without a time.
     let at_fraction = json!({"abort": {"by": "bob", "at": "2026-01-02T03:04:05.123Z"}});
     let without_at = json!({"rollback": {"by": "bob"}});
-    let back = |run: &Run| rollback(run, None, PERSON);
+    let back = |run: &Run| rollback_run(run, None, PERSON);
     let cases = [
         (
-            abort(&going(), false, PERSON),
+            abort_run(&going(), false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
              end by themselves",
         ),
         (
-            abort(&alone, false, PERSON),
+            abort_run(&alone, false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 1 Application in flight \
              ends by itself",
         ),
         (
-            abort(&going(), true, PERSON),
+            abort_run(&going(), true, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; the syncs of 3 \
              Applications in flight are terminated",
         ),
         (
-            abort(&in_phase("Progressing", by_bob.clone(), json!({})), false, PERSON),
+            abort_run(&in_phase("Progressing", by_bob.clone(), json!({})), false, PERSON),
             "already: run shop-7 is ended by bob (Progressing)",
         ),
         (
             // Who aborted may want more.
-            abort(&in_phase("Aborted", by_bob, json!({})), true, PERSON),
+            abort_run(&in_phase("Aborted", by_bob, json!({})), true, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; the syncs of 3 \
              Applications in flight are terminated",
         ),
         (
-            abort(&in_phase("RollingBack", json!({}), json!({})), true, PERSON),
+            abort_run(&in_phase("RollingBack", json!({}), json!({})), true, PERSON),
             "already: run shop-7 is ended (RollingBack)",
         ),
         (
-            abort(&in_phase("Complete", json!({}), json!({})), false, PERSON),
+            abort_run(&in_phase("Complete", json!({}), json!({})), false, PERSON),
             "refused: run shop-7 has ended (Complete): there is nothing to abort; wavegate rollback takes it back",
         ),
         (
             // It was retried since, and can be ended again.
-            abort(&in_phase("Progressing", by_bob_at, acted.clone()), false, PERSON),
+            abort_run(&in_phase("Progressing", by_bob_at, acted.clone()), false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
              end by themselves",
         ),
         (
-            abort(&in_phase("Progressing", at_fraction, acted), false, PERSON),
+            abort_run(&in_phase("Progressing", at_fraction, acted), false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
              end by themselves",
         ),
@@ -418,8 +418,11 @@ fn ending_a_run() {
         assert_eq!(told(&verdict), want);
     }
     assert_eq!(
-        written(abort(&going(), true, PERSON)),
-        Change::Field { field: "abort", value: json!({"by": "ann", "at": AT, "terminate": true}) }
+        written(abort_run(&going(), true, PERSON)),
+        RequestedChange::Field {
+            field: "abort",
+            value: json!({"by": "ann", "at": AT, "terminate": true})
+        }
     );
 }
 
@@ -479,7 +482,7 @@ fn what_cannot_go_back_is_said_before_a_rollback() {
     for (phase, applications, want) in cases {
         let reach = RollbackScope::of("shop-7", &applications);
         let run = in_phase(phase, json!({}), json!({}));
-        assert_eq!(told(&rollback(&run, Some(&reach), PERSON)), want, "{phase}");
+        assert_eq!(told(&rollback_run(&run, Some(&reach), PERSON)), want, "{phase}");
     }
 }
 
@@ -494,15 +497,19 @@ fn starting_again_and_leaving_out() {
     let acted = json!({"retried": ["2026-01-02T03:00:05Z"]});
     let cases = [
         (
-            retry(&held(), &[], PERSON),
+            retry_applications(&held(), &[], PERSON),
             "will retry run shop-7: start 2 Applications that failed again",
         ),
         (
-            retry(&in_phase("Aborted", json!({}), json!({"quarantine": "abcd"})), &[], PERSON),
+            retry_applications(
+                &in_phase("Aborted", json!({}), json!({"quarantine": "abcd"})),
+                &[],
+                PERSON,
+            ),
             "will retry run shop-7: start 2 Applications that failed again, and lift the quarantine of its targets",
         ),
         (
-            retry(
+            retry_applications(
                 &in_phase("RolledBack", json!({}), json!({"quarantine": "abcd", "failed": 0})),
                 &[],
                 PERSON,
@@ -510,49 +517,53 @@ fn starting_again_and_leaving_out() {
             "will retry run shop-7: promote to its targets again, which are in quarantine",
         ),
         (
-            retry(&in_phase("Held", asked.clone(), json!({})), &[], PERSON),
+            retry_applications(&in_phase("Held", asked.clone(), json!({})), &[], PERSON),
             "already: bob has asked for it; no controller has acted yet",
         ),
         (
             // It may be one that has not failed, which the other one is not about.
-            retry(&in_phase("Held", asked.clone(), json!({})), &["web"], PERSON),
+            retry_applications(&in_phase("Held", asked.clone(), json!({})), &["web"], PERSON),
             "will retry web in run shop-7, once",
         ),
         (
-            retry(&in_phase("Held", of_web.clone(), json!({})), &["web"], PERSON),
+            retry_applications(&in_phase("Held", of_web.clone(), json!({})), &["web"], PERSON),
             "already: bob has asked for it; no controller has acted yet",
         ),
         (
-            retry(&in_phase("Held", asked, acted), &[], PERSON),
+            retry_applications(&in_phase("Held", asked, acted), &[], PERSON),
             "will retry run shop-7: start 2 Applications that failed again",
         ),
         (
-            retry(&in_phase("Held", of_web.clone(), json!({})), &[], PERSON),
+            retry_applications(&in_phase("Held", of_web.clone(), json!({})), &[], PERSON),
             "will retry run shop-7: start 2 Applications that failed again",
         ),
         (
-            retry(&in_phase("Held", of_web, json!({})), &["api"], PERSON),
+            retry_applications(&in_phase("Held", of_web, json!({})), &["api"], PERSON),
             "will retry api in run shop-7, once",
         ),
         (
-            retry(&in_phase("Progressing", json!({}), json!({"failed": 0})), &[], PERSON),
+            retry_applications(
+                &in_phase("Progressing", json!({}), json!({"failed": 0})),
+                &[],
+                PERSON,
+            ),
             "refused: nothing of run shop-7 has failed (Progressing); wavegate retry APP is for one Application, such as \
              one that a person has synced",
         ),
         (
-            retry(&in_phase("Held", skipped.clone(), json!({})), &["web"], PERSON),
+            retry_applications(&in_phase("Held", skipped.clone(), json!({})), &["web"], PERSON),
             "refused: run shop-7 skips web: wavegate skip web --undo takes it in again",
         ),
         (
-            retry(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
+            retry_applications(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
             "refused: run shop-7 skips web: wavegate skip web --undo takes it in again",
         ),
         (
-            skip(&held(), &["api", "web"]),
+            skip_applications(&held(), &["api", "web"]),
             "will skip api, web in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),
         (
-            skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
+            skip_applications(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
             "will skip api in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),
         (
@@ -564,9 +575,12 @@ fn starting_again_and_leaving_out() {
             undo_skip(&in_phase("Complete", skipped.clone(), json!({})), &["web"]),
             "will take web into run shop-7 again, which has ended (Complete): wavegate retry starts what it has started before",
         ),
-        (skip(&in_phase("Held", skipped, json!({})), &["web"]), "already: run shop-7 skips web"),
         (
-            skip(&in_phase("Complete", json!({}), json!({})), &["web"]),
+            skip_applications(&in_phase("Held", skipped, json!({})), &["web"]),
+            "already: run shop-7 skips web",
+        ),
+        (
+            skip_applications(&in_phase("Complete", json!({}), json!({})), &["web"]),
             "refused: run shop-7 has ended (Complete): there is nothing to skip",
         ),
     ];
@@ -578,10 +592,13 @@ fn starting_again_and_leaving_out() {
         written(undo_skip(&in_phase("Held", json!({"skip": ["web", "api"]}), json!({})), &["web"]));
     let stored = json!({"metadata": {"uid": "u", "resourceVersion": "8"}, "spec": {"skip": ["api", "web", "db"]}});
     assert_eq!(undone.patch(&stored)["spec"], json!({"skip": ["api", "db"]}));
-    assert!(undone.is_within(&undone) && !undone.is_within(&written(skip(&held(), &["web"]))));
+    assert!(
+        undone.is_within(&undone)
+            && !undone.is_within(&written(skip_applications(&held(), &["web"])))
+    );
     assert_eq!(
-        written(retry(&held(), &["web"], PERSON)),
-        Change::Entries {
+        written(retry_applications(&held(), &["web"], PERSON)),
+        RequestedChange::Entries {
             list: "retries",
             entries: vec![json!({"by": "ann", "at": AT, "applications": ["web"]})]
         }
@@ -597,9 +614,9 @@ fn the_current_run_has_the_highest_number() {
         [run("shop-9", json!({}), json!({})), run("shop-10", json!({}), json!({})), foreign]
             .map(Arc::new)
             .into();
-    let found = current(&runs, &set(json!({}), json!({}))).unwrap();
+    let found = current_run(&runs, &set(json!({}), json!({}))).unwrap();
     assert_eq!(found.name(), "shop-10");
-    assert_eq!(current(&runs[2..], &set(json!({}), json!({}))), None);
+    assert_eq!(current_run(&runs[2..], &set(json!({}), json!({}))), None);
     assert_eq!((number_of("a-b-12"), number_of("a-x"), number_of("a")), (Some(12), None, None));
 }
 
@@ -620,11 +637,11 @@ fn a_policy_selects_sets_by_name_and_labels() {
     ];
     for (selector, want) in cases {
         let policy = policy(json!({"applicationSets": selector}));
-        assert_eq!(selects(&policy, &set).map_err(|_| ()), want, "{selector}");
+        assert_eq!(selects_set(&policy, &set).map_err(|_| ()), want, "{selector}");
     }
     let mut elsewhere = Value::clone(&policy(json!({})));
     elsewhere["metadata"]["namespace"] = "other".into();
-    assert_eq!(selects(&elsewhere, &set), Ok(false));
+    assert_eq!(selects_set(&elsewhere, &set), Ok(false));
 }
 
 #[test]
@@ -652,7 +669,7 @@ struct World {
     has_runs: bool,
     applications: BTreeMap<String, Arc<Value>>,
     status: Value,
-    deployed: BTreeMap<String, Deployed>,
+    deployed: BTreeMap<String, DeployedRevision>,
     is_all_at_once: bool,
 }
 
@@ -699,7 +716,7 @@ impl World {
                 "targetRevisions": [revision], "lastTransitionTime": "2026-01-02T03:04:05Z"}],
         });
         let deployed =
-            Deployed { source: "r main".to_owned(), revisions: vec![revision.to_owned()] };
+            DeployedRevision { source: "r main".to_owned(), revisions: vec![revision.to_owned()] };
         self.deployed.insert("web".to_owned(), deployed);
         self
     }
@@ -726,7 +743,8 @@ impl World {
     }
 
     fn also(mut self, name: &str, source: &str, revision: &str) -> Self {
-        let deployed = Deployed { source: source.to_owned(), revisions: vec![revision.to_owned()] };
+        let deployed =
+            DeployedRevision { source: source.to_owned(), revisions: vec![revision.to_owned()] };
         self.deployed.insert(name.to_owned(), deployed);
         self
     }
@@ -738,18 +756,18 @@ impl World {
             let is_written = json!({"type": "ResourcesUpToDate", "status": "True"});
             set["status"] = json!({ "conditions": [is_written] });
         }
-        let report = report_input::read(&set, &self.applications);
+        let report = report_input::read_report(&set, &self.applications);
         let seen = Seen {
             runs: &self.runs,
             has_runs: self.has_runs,
             report: &report,
             deployed: &self.deployed,
         };
-        match progress(goal, &seen) {
-            Progress::Runs(run) => format!("waits for {}", run.name),
-            Progress::Expects => "expects a run".to_owned(),
-            Progress::Members => "waits for Applications".to_owned(),
-            Progress::Ended { ending, run, is_final } => {
+        match wait_progress(goal, &seen) {
+            WaitProgress::Runs(run) => format!("waits for {}", run.name),
+            WaitProgress::Expects => "expects a run".to_owned(),
+            WaitProgress::Members => "waits for Applications".to_owned(),
+            WaitProgress::Ended { ending, run, is_final } => {
                 let run = run.map(|run| format!(" {}", run.name)).unwrap_or_default();
                 let end = if is_final { "" } else { ", if it stays so" };
                 format!("{ending:?}{run}{end}")

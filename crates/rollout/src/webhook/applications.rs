@@ -22,7 +22,7 @@ const MAX_STEPS: u64 = 10_000_000;
 ///
 /// Only with the annotation the files decide: without it, or when the event does not report
 /// all of them, each push counts.
-pub fn deploys(application: &Value, push: &Push) -> bool {
+pub fn deploys_push(application: &Value, push: &Push) -> bool {
     let annotation = application.annotation(MANIFEST_GENERATE_PATHS).unwrap_or_default();
     InEffect::of(spec_of(application)).list.iter().any(|source| {
         let LiveSource { repo_url, target_revision, path, .. } = read_leniently(source);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{parse, push};
-use super::{Provider, Push, Refused};
+use super::{Provider, Push, RefusedWebhook};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -99,7 +99,7 @@ struct ServerRef {
 }
 
 /// An event of the cloud.
-pub(crate) fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+pub(crate) fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     let provider = Provider::Bitbucket;
     match event {
         "repo:push" => {
@@ -109,12 +109,12 @@ pub(crate) fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
             of_any_branch(push(provider, &[repository.links.html.href], &refs, ""))
         }
         _ if event.starts_with("pullrequest:") => Ok(None),
-        _ => Err(Refused::Event(provider.name())),
+        _ => Err(RefusedWebhook::Event(provider.name())),
     }
 }
 
 /// An event of a server.
-pub(crate) fn server(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+pub(crate) fn server(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     let provider = Provider::BitbucketServer;
     match event {
         "repo:refs_changed" => {
@@ -131,7 +131,7 @@ pub(crate) fn server(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> 
         }
         "diagnostics:ping" => Ok(None),
         _ if event.starts_with("pr:") => Ok(None),
-        _ => Err(Refused::Event(provider.name())),
+        _ => Err(RefusedWebhook::Event(provider.name())),
     }
 }
 
@@ -143,7 +143,7 @@ fn of_page(page: &str) -> Option<String> {
     Some(format!("{host}/scm/{project}/{name}"))
 }
 
-fn of_any_branch(push: Result<Push, Refused>) -> Result<Option<Push>, Refused> {
+fn of_any_branch(push: Result<Push, RefusedWebhook>) -> Result<Option<Push>, RefusedWebhook> {
     let mut push = push?;
     for one in &mut push.refs {
         one.is_default = !one.is_tag();

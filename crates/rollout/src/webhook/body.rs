@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, Refused, Repository};
+use super::{ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, RefusedWebhook, Repository};
 
 /// The most branches and tags of one push.
 const MAX_REFS: usize = 1000;
@@ -11,8 +11,9 @@ const MAX_REFS: usize = 1000;
 pub(super) fn parse<'a, T: Deserialize<'a>>(
     provider: Provider,
     body: &'a [u8],
-) -> Result<T, Refused> {
-    let failed = |error: serde_json::Error| Refused::Body(provider.name(), error.to_string());
+) -> Result<T, RefusedWebhook> {
+    let failed =
+        |error: serde_json::Error| RefusedWebhook::Body(provider.name(), error.to_string());
     serde_json::from_slice(body).map_err(failed)
 }
 
@@ -21,14 +22,14 @@ pub(super) fn pull_request(
     provider: Provider,
     urls: &[String],
     project: Option<u64>,
-) -> Result<Push, Refused> {
+) -> Result<Push, RefusedWebhook> {
     let repositories = repositories(provider, urls)?;
     let pull_request = Some(ChangedPullRequest { provider, project });
     Ok(Push { repositories, refs: Vec::new(), files: Vec::new(), pull_request })
 }
 
-fn repositories(provider: Provider, urls: &[String]) -> Result<Vec<Repository>, Refused> {
-    let refused = |why: &str| Refused::Body(provider.name(), why.to_owned());
+fn repositories(provider: Provider, urls: &[String]) -> Result<Vec<Repository>, RefusedWebhook> {
+    let refused = |why: &str| RefusedWebhook::Body(provider.name(), why.to_owned());
     if urls.iter().any(|url| url.len() > MAX_TEXT) {
         return Err(refused("a URL or the name of a branch is too long, or there are too many"));
     }
@@ -48,8 +49,8 @@ pub(super) fn push(
     urls: &[String],
     refs: &[String],
     default_branch: &str,
-) -> Result<Push, Refused> {
-    let refused = |why: &str| Refused::Body(provider.name(), why.to_owned());
+) -> Result<Push, RefusedWebhook> {
+    let refused = |why: &str| RefusedWebhook::Body(provider.name(), why.to_owned());
     let repositories = repositories(provider, urls)?;
     let texts = refs.iter().map(String::len).chain([default_branch.len()]);
     if texts.max().unwrap_or_default() > MAX_TEXT || refs.len() > MAX_REFS {

@@ -11,7 +11,7 @@ const LEVELS: usize = 3;
 /// Whether one of these generators reads the repository of a push at one of its revisions, or
 /// the pull requests of which one has changed: directly, or inside of matrix and merge
 /// generators. What a plugin reads is not known, so it is asked after each event.
-pub fn uses(generators: &Value, push: &Push) -> bool {
+pub fn uses_push(generators: &Value, push: &Push) -> bool {
     any(generators, push, LEVELS)
 }
 

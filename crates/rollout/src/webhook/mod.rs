@@ -14,9 +14,9 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-pub use applications::deploys;
-pub use generators::uses;
-pub use payload::read;
+pub use applications::deploys_push;
+pub use generators::uses_push;
+pub use payload::read_payload;
 pub use repository::Repository;
 pub use secrets::{SECRET, Secrets};
 
@@ -70,7 +70,7 @@ impl Provider {
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RefusedWebhook {
     /// No header names a supported server.
     #[error(
         "unknown webhook event: none of the headers X-GitHub-Event, X-Gitlab-Event, X-Vss-Activityid, \

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::body::{parse, pull_request, push};
-use super::{MAX_TEXT, Provider, Push, Refused, bitbucket};
+use super::{MAX_TEXT, Provider, Push, RefusedWebhook, bitbucket};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -94,11 +94,11 @@ struct AzureRepository {
 /// # Errors
 ///
 /// [`Refused::Event`] and [`Refused::Body`].
-pub fn read(
+pub fn read_payload(
     provider: Provider,
     header: &dyn Fn(&str) -> Option<String>,
     body: &[u8],
-) -> Result<Option<Push>, Refused> {
+) -> Result<Option<Push>, RefusedWebhook> {
     match provider {
         Provider::GitHub => github(&header("x-github-event").unwrap_or_default(), body),
         Provider::Gogs => gogs(&header("x-gogs-event").unwrap_or_default(), body),
@@ -111,7 +111,7 @@ pub fn read(
     }
 }
 
-fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+fn github(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     match event {
         "push" => pushed(Provider::GitHub, body).map(Some),
         "pull_request" => {
@@ -127,23 +127,23 @@ fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
             parse::<serde::de::IgnoredAny>(Provider::GitHub, body)?;
             Ok(None)
         }
-        _ => Err(Refused::Event(Provider::GitHub.name())),
+        _ => Err(RefusedWebhook::Event(Provider::GitHub.name())),
     }
 }
 
 /// Gogs and those that are like it send what GitHub sends.
-fn gogs(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+fn gogs(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     match event {
         "push" => pushed(Provider::Gogs, body).map(Some),
         "pull_request" => {
             parse::<serde::de::IgnoredAny>(Provider::Gogs, body)?;
             Ok(None)
         }
-        _ => Err(Refused::Event(Provider::Gogs.name())),
+        _ => Err(RefusedWebhook::Event(Provider::Gogs.name())),
     }
 }
 
-fn pushed(provider: Provider, body: &[u8]) -> Result<Push, Refused> {
+fn pushed(provider: Provider, body: &[u8]) -> Result<Push, RefusedWebhook> {
     let GitHub { r#ref, repository, commits, .. } = parse(provider, body)?;
     let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
     let mut push = push(provider, &urls, &[r#ref], &repository.default_branch)?;
@@ -155,7 +155,7 @@ fn pushed(provider: Provider, body: &[u8]) -> Result<Push, Refused> {
     Ok(push)
 }
 
-fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     let read = parse(Provider::GitLab, body)?;
     let GitLab { object_kind, event_name, r#ref, project, commits, .. } = read;
     let (total_commits_count, action) = (read.total_commits_count, read.object_attributes.action);
@@ -179,11 +179,11 @@ fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
                 .transpose()
         }
         ("System Hook", _) => Ok(None),
-        _ => Err(Refused::Event(Provider::GitLab.name())),
+        _ => Err(RefusedWebhook::Event(Provider::GitLab.name())),
     }
 }
 
-fn azure(body: &[u8]) -> Result<Option<Push>, Refused> {
+fn azure(body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     let Azure { event_type, resource } = parse(Provider::AzureDevOps, body)?;
     match event_type.as_str() {
         "git.push" => {
@@ -196,7 +196,7 @@ fn azure(body: &[u8]) -> Result<Option<Push>, Refused> {
             let is_named = urls.iter().any(|url| !url.is_empty());
             is_named.then(|| pull_request(Provider::AzureDevOps, &urls, None)).transpose()
         }
-        _ => Err(Refused::Event(Provider::AzureDevOps.name())),
+        _ => Err(RefusedWebhook::Event(Provider::AzureDevOps.name())),
     }
 }
 

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-use super::{Provider, Refused};
+use super::{Provider, RefusedWebhook};
 
 /// The Secret of the control plane with these keys.
 pub const SECRET: &str = "argocd-secret";
@@ -72,7 +72,7 @@ impl Secrets {
         provider: Provider,
         header: &dyn Fn(&str) -> Option<String>,
         body: &[u8],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedWebhook> {
         if self.unverified(provider).is_some() {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Secrets {
                 has_signature(hmac::HMAC_SHA256, &self.bitbucket_server, body, signature)
             }
         };
-        if is_right { Ok(()) } else { Err(Refused::Secret(provider.name())) }
+        if is_right { Ok(()) } else { Err(RefusedWebhook::Secret(provider.name())) }
     }
 
     /// The signature with SHA-256 counts when both are there.

@@ -103,7 +103,7 @@ fn revisions_are_compared_with_branches_and_tags_as_421() {
         ("refs/heads/{{branch}}", "refs/heads/dev", true),
     ] {
         let git = json!({"repoURL": "https://g.example/a/b", "revision": revision});
-        let got = uses(&json!([{ "git": git }]), &push_to(name));
+        let got = uses_push(&json!([{ "git": git }]), &push_to(name));
         assert_eq!(got, want, "{revision:?} {name}");
     }
 }
@@ -116,13 +116,13 @@ fn nested_generators_are_found_as_421() {
     let merge = |inner: &serde_json::Value| json!({"merge": {"generators": [list, inner]}});
     let push = push_to("refs/heads/main");
     for found in [git.clone(), matrix(&git), merge(&git), matrix(&merge(&git))] {
-        assert!(uses(&json!([list, found]), &push), "{found}");
+        assert!(uses_push(&json!([list, found]), &push), "{found}");
     }
     let too_deep = matrix(&matrix(&matrix(&git)));
     for other in [list.clone(), too_deep, json!({"git": null}), json!("git"), json!({"git": []})] {
-        assert!(!uses(&json!([other]), &push), "{other}");
+        assert!(!uses_push(&json!([other]), &push), "{other}");
     }
-    assert!(!uses(&json!({"git": {}}), &push));
+    assert!(!uses_push(&json!({"git": {}}), &push));
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn bodies_are_read_by_their_headers_as_421() {
         "repository": {"remoteUrl": "https://g.example/a/b", "defaultBranch": "refs/heads/main"},
     }});
     let read = |headers: &dyn Fn(&str) -> Option<String>, body: &serde_json::Value| {
-        let provider = Provider::of(headers).ok_or(Refused::Unknown)?;
-        read(provider, headers, body.to_string().as_bytes())
+        let provider = Provider::of(headers).ok_or(RefusedWebhook::Unknown)?;
+        read_payload(provider, headers, body.to_string().as_bytes())
     };
     let want = Ok(Some(push_to("refs/heads/main")));
     assert_eq!(read(&headers(&[("x-github-event", "push")]), &github), want);
@@ -176,7 +176,7 @@ fn bodies_are_read_by_their_headers_as_421() {
     let created = json!({"eventType": "git.pullrequest.created"});
     assert_eq!(read(&headers(&[("x-vss-activityid", "1")]), &created), Ok(None));
 
-    assert_eq!(read(&headers(&[("x-gitea-event", "push")]), &github), Err(Refused::Unknown));
+    assert_eq!(read(&headers(&[("x-gitea-event", "push")]), &github), Err(RefusedWebhook::Unknown));
     let refused = |headers: &[(&str, &str)], body: serde_json::Value| {
         let got = read(&self::headers(headers), &body);
         assert!(got.is_err(), "{headers:?} {body}: {got:?}");
@@ -344,12 +344,12 @@ proptest! {
         ] {
             let headers = self::headers(&headers);
             let provider = Provider::of(&headers).unwrap();
-            let _ = read(provider, &headers, &text[..cut.index(text.len() + 1)]);
-            if let Ok(Some(push)) = read(provider, &headers, text) {
+            let _ = read_payload(provider, &headers, &text[..cut.index(text.len() + 1)]);
+            if let Ok(Some(push)) = read_payload(provider, &headers, text) {
                 prop_assert!(!push.repositories.is_empty() && !push.refs.is_empty());
-                let _ = uses(&json!([{"git": generators}]), &push);
+                let _ = uses_push(&json!([{"git": generators}]), &push);
                 let git = json!({"repoURL": generators["ref"], "revision": generators["name"]});
-                let _ = uses(&json!([{ "git": git }]), &push);
+                let _ = uses_push(&json!([{ "git": git }]), &push);
             }
         }
     }
@@ -367,7 +367,7 @@ fn pull_requests_and_plugins_are_refreshed_as_421() {
         let all = [header];
         let headers = headers(&all);
         let provider = Provider::of(&headers).unwrap();
-        read(provider, &headers, body.to_string().as_bytes()).unwrap()
+        read_payload(provider, &headers, body.to_string().as_bytes()).unwrap()
     };
     let github = |action: &str, host: &str| {
         let repository = json!({"html_url": format!("https://{host}/org/repo")});
@@ -413,12 +413,15 @@ fn pull_requests_and_plugins_are_refreshed_as_421() {
         ("a plugin", &plugin, &gitlab, true),
     ];
     for (name, generators, push, want) in cases {
-        assert_eq!(uses(generators, push), want, "{name}");
-        assert_eq!(uses(&nested(generators), push), want, "{name}, nested");
+        assert_eq!(uses_push(generators, push), want, "{name}");
+        assert_eq!(uses_push(&nested(generators), push), want, "{name}, nested");
     }
     let pushed = push_to("refs/heads/main");
-    assert!(uses(&plugin, &pushed), "a push");
-    assert!(!uses(&of_github, &pushed), "a push is no pull request");
+    assert!(uses_push(&plugin, &pushed), "a push");
+    assert!(!uses_push(&of_github, &pushed), "a push is no pull request");
     let application = json!({"spec": {"source": {"repoURL": "https://github.com/org/repo"}}});
-    assert!(!deploys(&application, &opened), "a pull request changes no branch that is deployed");
+    assert!(
+        !deploys_push(&application, &opened),
+        "a pull request changes no branch that is deployed"
+    );
 }

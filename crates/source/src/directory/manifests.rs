@@ -304,7 +304,7 @@ impl Reader<'_> {
         if bytes.windows(SKIP_MARKER.len()).any(|window| window == SKIP_MARKER.as_bytes()) {
             return Ok(None);
         }
-        let text = wavegate_api::yaml::decode(&bytes)
+        let text = wavegate_api::yaml::decode_text(&bytes)
             .map_err(|error| RenderError::unreadable(name, error))?;
         Ok((!text.contains(SKIP_MARKER)).then(|| text.into_owned()))
     }

@@ -284,7 +284,7 @@ impl Git {
         let limits = &self.settings.limits;
         SandboxPolicy {
             // The cache may be below what is left out.
-            read: confined::machine().into_iter().chain([self.root.clone()]).collect(),
+            read: confined::readable_machine().into_iter().chain([self.root.clone()]).collect(),
             write: vec![self.root.clone()],
             network: true,
             confinement: self.settings.confinement,

@@ -204,7 +204,7 @@ impl HelmClient<'_> {
         let call = Call { what: "helm show chart", args: &args, options, ..Call::default() };
         let out = self.run(home, call).await?;
         let text = String::from_utf8_lossy(&out);
-        let documents = wavegate_api::yaml::documents(&text).unwrap_or_default();
+        let documents = wavegate_api::yaml::parse_documents(&text).unwrap_or_default();
         let chart_yaml = documents.first().map(|document| read_leniently(&document.value));
         let ChartEntry { version, .. } = chart_yaml.unwrap_or_default();
         Some(version).filter(|version| !version.is_empty()).ok_or_else(|| {

@@ -96,7 +96,7 @@ impl Packer<'_> {
             let excluded = self
                 .exclusions
                 .iter()
-                .any(|glob| wavegate_api::glob::allows(glob, &shown, Some('/')));
+                .any(|glob| wavegate_api::glob::glob_allows(glob, &shown, Some('/')));
             if excluded || entry.file_name() == ".git" {
                 continue;
             }

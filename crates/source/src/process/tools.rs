@@ -58,7 +58,7 @@ impl Default for Programs {
             disk_bytes: 500 << 20,
             memory_bytes: 2 << 30,
             confinement: Confinement::default(),
-            helper: wavegate_sandbox::helper(),
+            helper: wavegate_sandbox::helper_path(),
             kustomize_remote: false,
             values_file_schemes: Vec::new(),
             environment: BTreeMap::new(),

@@ -28,7 +28,7 @@ pub(crate) fn read_file(
 
 /// The YAML documents in the bytes of a file, which messages call `shown`.
 pub(crate) fn parse_yaml(bytes: &[u8], shown: &str) -> Result<Vec<Document>, RenderError> {
-    let unreadable = |error: yaml::Error| RenderError::unreadable(shown, error);
-    let text = yaml::decode(bytes).map_err(unreadable)?;
-    yaml::documents(&text).map_err(unreadable)
+    let unreadable = |error: yaml::YamlError| RenderError::unreadable(shown, error);
+    let text = yaml::decode_text(bytes).map_err(unreadable)?;
+    yaml::parse_documents(&text).map_err(unreadable)
 }

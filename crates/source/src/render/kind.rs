@@ -174,7 +174,7 @@ pub(crate) fn with_overrides(
             notes.push(format!("{other}: not read; rename it to {name}, or remove it"));
         }
         let Some(patch) = override_file(source_dir, name)? else { continue };
-        api::read::<ApplicationSource>(&patch.value).map_err(|error| {
+        api::read_typed::<ApplicationSource>(&patch.value).map_err(|error| {
             let reason = format!("{error}; write it as in the source of an Application");
             RenderError::unreadable(name, crate::redact_urls(&reason))
         })?;
@@ -228,12 +228,12 @@ fn override_file(
         return Ok(None);
     }
     let bytes = read_file(&resolved, name, MAX_OVERRIDE, failed)?;
-    let unreadable = |error: wavegate_api::yaml::Error| RenderError::unreadable(file(), error);
-    let text = wavegate_api::yaml::decode(&bytes).map_err(unreadable)?;
+    let unreadable = |error: wavegate_api::yaml::YamlError| RenderError::unreadable(file(), error);
+    let text = wavegate_api::yaml::decode_text(&bytes).map_err(unreadable)?;
     if let Some(what) = lfs_pointer(&text) {
         return Err(RenderError::NotAManifest { file: file(), what });
     }
-    let mut documents = wavegate_api::yaml::documents(&text).map_err(unreadable)?;
+    let mut documents = wavegate_api::yaml::parse_documents(&text).map_err(unreadable)?;
     match (documents.pop(), documents.is_empty()) {
         (None, _) => Ok(None),
         (Some(document), true) if document.value.is_object() => Ok(Some(document)),

@@ -353,7 +353,7 @@ impl Sink {
                     "{file}: more than {MAX_OBJECTS} objects in one source"
                 )));
             }
-            let weight = FIXED_WEIGHT + yaml::weight(&object);
+            let weight = FIXED_WEIGHT + yaml::value_weight(&object);
             self.left =
                 self.left.checked_sub(weight).ok_or_else(|| too_much(file, line, self.limit))?;
             let repeated = std::mem::take(&mut repeated);
@@ -483,8 +483,8 @@ fn begins_manifest(value: &Value) -> bool {
 }
 
 /// The documents before an error.
-fn before(text: &str, error: &yaml::Error) -> Vec<Document> {
-    let yaml::Error::At { line, .. } = error else { return Vec::new() };
+fn before(text: &str, error: &yaml::YamlError) -> Vec<Document> {
+    let yaml::YamlError::At { line, .. } = error else { return Vec::new() };
     let line = usize::try_from(*line).unwrap_or(usize::MAX);
     let mut end = 0;
     let mut offset = 0;
@@ -494,7 +494,7 @@ fn before(text: &str, error: &yaml::Error) -> Vec<Document> {
         }
         offset += text_line.len();
     }
-    let mut documents = yaml::documents(&text[..end]).unwrap_or_default();
+    let mut documents = yaml::parse_documents(&text[..end]).unwrap_or_default();
     documents.retain(|document| object_problem(&document.value).is_none());
     documents
 }
@@ -514,8 +514,8 @@ fn object_problem(value: &Value) -> Option<&'static str> {
 /// The only object of a JSON text (SE-100).
 fn json(text: &str, file: &str, memory: u64) -> Result<Document, RenderError> {
     let unreadable = |reason: String| RenderError::unreadable(file, reason);
-    let (document, rest) = yaml::json(text, memory).map_err(|error| match error {
-        yaml::Error::Count { .. } => unreadable("the file is empty".into()),
+    let (document, rest) = yaml::parse_json(text, memory).map_err(|error| match error {
+        yaml::YamlError::Count { .. } => unreadable("the file is empty".into()),
         error if error.is_limit() => RenderError::too_large(format!("{file}: {error}")),
         error => unreadable(error.to_string()),
     })?;

@@ -281,7 +281,7 @@ impl Programs {
             let is_away = network && errors::is_away(errors::cause(&output.stderr));
             return Err(failed_for(is_away, said.chars().take(1000).collect()));
         }
-        let text = wavegate_api::yaml::decode(&output.stdout)
+        let text = wavegate_api::yaml::decode_text(&output.stdout)
             .map_err(|error| failed(error.to_string()))?;
         let mut sink = Sink::new(subject.memory);
         sink.output(&text, name)?;

@@ -20,7 +20,7 @@ pub struct RenderFor {
     /// Name of its project; may be empty.
     pub project: String,
     /// Version and kinds of the destination, for charts; `None` when they are not known.
-    pub cluster: Option<ClusterFacts>,
+    pub cluster: Option<ChartCapabilities>,
     /// The sources with a `ref`, by its value: they may contain values files (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
     /// Which repositories the dependencies of a chart may come from; `None` for none.
@@ -61,7 +61,7 @@ impl Default for RenderFor {
 
 /// What charts may ask of the destination: `.Capabilities`. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterFacts {
+pub struct ChartCapabilities {
     /// Version of Kubernetes, such as `1.33.2`.
     pub kube_version: String,
     /// Each `group/version` and `group/version/Kind`; the core group as `v1`.

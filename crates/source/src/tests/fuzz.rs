@@ -154,7 +154,7 @@ fn hostile_kustomizations_name_nothing_outside() {
             return Ok(());
         }
         // What was accepted names files of the repository, as Go would read its fields.
-        let documents = wavegate_api::yaml::documents(text).unwrap_or_default();
+        let documents = wavegate_api::yaml::parse_documents(text).unwrap_or_default();
         for (field, value) in documents.iter().filter_map(|one| one.value.as_object()).flatten() {
             let field: String = field.chars().flat_map(char::to_uppercase).collect();
             let field = field.replace('\u{212a}', "K");

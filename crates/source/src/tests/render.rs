@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{config_map, repositories, script, settings, write};
+use crate::ChartCapabilities;
 use crate::Checkout;
-use crate::ClusterFacts;
 use crate::EnabledTypes;
 use crate::Programs;
 use crate::RenderError;
@@ -250,7 +250,7 @@ async fn helm_gets_the_settings_of_the_source() {
 async fn the_destination_is_what_a_chart_asks_for() {
     // B9: the version and kinds of the cluster, unless the source names its own.
     let tree = Source::new(&["Chart.yaml"]).program("helm", ECHO);
-    let cluster = ClusterFacts {
+    let cluster = ChartCapabilities {
         kube_version: "1.33.0".into(),
         api_versions: ["apps/v1", "apps/v1/Deployment", "v1", "v1/Pod"].map(str::to_owned).into(),
     };

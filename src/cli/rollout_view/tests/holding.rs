@@ -106,7 +106,7 @@ fn all_of_later_steps_are_behind_a_failure() {
         .observe(&broken("dev-eu"))
         .observe(&broken("prod-eu"))
         .observe(&untouched("prod-us"));
-    let Outcome::Blocked { application, behind, .. } = watch.outcome() else {
+    let RolloutOutcome::Blocked { application, behind, .. } = watch.outcome() else {
         panic!("{:?}", watch.outcome())
     };
     assert_eq!((application.as_str(), behind), ("dev-eu", 2));
@@ -122,12 +122,12 @@ fn a_rollout_is_complete_although_an_operation_has_failed_before() {
         ["Healthy"; 3],
         &[],
     )));
-    assert_eq!(watch.outcome(), Outcome::Complete);
+    assert_eq!(watch.outcome(), RolloutOutcome::Complete);
     let screen = watch.screen(80, None);
     assert!(screen.contains("2/2 done") && screen.contains("✔ prod-us"), "{screen}");
     // What changed after the end is not part of the rollout.
     let watch = watch.observe(&untouched("prod-eu"));
-    assert_eq!(watch.outcome(), Outcome::Complete);
+    assert_eq!(watch.outcome(), RolloutOutcome::Complete);
 }
 
 #[test]
@@ -201,17 +201,21 @@ fn an_invalid_application_of_a_later_step_stops_nothing() {
         .observe(&with(1, ["Progressing", "Waiting", "Waiting"], &[]))
         .observe(&works("dev-eu"))
         .observe(&untouched("prod-us"));
-    assert_eq!(started.outcome(), Outcome::Running, "dev-eu was not seen as Healthy yet");
+    assert_eq!(started.outcome(), RolloutOutcome::Running, "dev-eu was not seen as Healthy yet");
     let held = started.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[("prod-eu", reason)]));
     let held = held.observe(&works("prod-us"));
-    let Outcome::Blocked { application, why, .. } = held.outcome() else {
+    let RolloutOutcome::Blocked { application, why, .. } = held.outcome() else {
         panic!("{:?}", held.outcome())
     };
     assert_eq!((application.as_str(), why.kind), ("prod-eu", WaitKind::Invalid));
     assert_eq!(why.message, reason);
     // It may be beyond the listed waits.
     let unlisted = held.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[]));
-    assert!(matches!(unlisted.outcome(), Outcome::Invalid { .. }), "{:?}", unlisted.outcome());
+    assert!(
+        matches!(unlisted.outcome(), RolloutOutcome::Invalid { .. }),
+        "{:?}",
+        unlisted.outcome()
+    );
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn a_deletion_is_no_failure() {
     let mut going = broken("prod-eu");
     going["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
     let watch = halfway().observe(&works("prod-us")).observe(&going);
-    assert_eq!(watch.outcome(), Outcome::Running);
+    assert_eq!(watch.outcome(), RolloutOutcome::Running);
     assert!(!watch.screen(100, None).contains("✘"), "{}", watch.screen(100, None));
 }
 
@@ -234,7 +238,7 @@ fn a_commit_that_cannot_be_rendered_stops_a_rollout_that_was_complete() {
     let mut status = set_status(2, ["Healthy"; 3], &waiting);
     status["conditions"][0]["status"] = "True".into();
     let watch = halfway().observe(&works("prod-eu")).observe(&unread).observe(&set(status));
-    let Outcome::Blocked { application, why, .. } = watch.outcome() else {
+    let RolloutOutcome::Blocked { application, why, .. } = watch.outcome() else {
         panic!("{:?}", watch.outcome())
     };
     assert_eq!((application.as_str(), why.kind), ("prod-us", WaitKind::ErrorCondition));
@@ -256,9 +260,9 @@ fn an_application_of_another_owner_ends_the_watch() {
         watch.outcome()
     };
     let stopped = of(WaitKind::Refused, owned);
-    let Outcome::Blocked { why, .. } = stopped else { panic!("{stopped:?}") };
+    let RolloutOutcome::Blocked { why, .. } = stopped else { panic!("{stopped:?}") };
     assert_eq!((why.kind, why.message.as_str()), (WaitKind::Refused, owned));
     // The controller tries again.
     let failed = of(WaitKind::FailedWrite, "it cannot be created: 500: no leader");
-    assert_eq!(failed, Outcome::Running);
+    assert_eq!(failed, RolloutOutcome::Running);
 }

@@ -130,12 +130,12 @@ fn what_a_run_left_is_said_at_the_end() {
         assert_eq!(last_line(&watch).trim_end_matches('.'), want);
         assert_eq!(
             (watch.outcome(), watch.outcome().is_stuck()),
-            (Outcome::RunEnded, true),
+            (RolloutOutcome::RunEnded, true),
             "{kind:?}"
         );
     }
     let back = complete().observe(&run("shop-2", "RollingBack", "0 of 2 are back", json!({})));
-    assert_eq!(back.outcome(), Outcome::Running);
+    assert_eq!(back.outcome(), RolloutOutcome::Running);
     let failures = json!({"failed": 1, "timeline": [
         {"at": "2026-01-01T00:00:00Z", "what": "Failed", "subject": "prod-us", "message": "no image"},
     ]});
@@ -147,7 +147,7 @@ fn what_a_run_left_is_said_at_the_end() {
     ));
     let want = "Run shop-2 is complete: 1 failed, within the budget; prod-us failed: no image.";
     assert_eq!(last_line(&watch), want);
-    assert_eq!(watch.outcome(), Outcome::Complete);
+    assert_eq!(watch.outcome(), RolloutOutcome::Complete);
 }
 
 /// Without policies and failures, a screen is as it was before there were runs.

@@ -13,10 +13,10 @@ use crate::cli::rollout_view::newest::sources_of;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::failure::has_code;
-use wavegate_cluster::watch::follow::words;
-use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::follow::watch_error;
+use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::{is_owned, set_of};
-use wavegate_rollout::steering::{Deployed, Run, number_of};
+use wavegate_rollout::steering::{DeployedRevision, Run, number_of};
 
 /// What is known of a set.
 pub(super) struct KnownSet {
@@ -24,12 +24,12 @@ pub(super) struct KnownSet {
     uid: String,
     pub live: LiveRollouts,
     /// Runs by name.
-    recorded: BTreeMap<String, Object>,
+    recorded: BTreeMap<String, StoredObject>,
     are_runs_listed: bool,
     /// Runs can be read.
     pub has_runs: bool,
     /// The Applications of the set, by name.
-    pub deployed: BTreeMap<String, Deployed>,
+    pub deployed: BTreeMap<String, DeployedRevision>,
     /// Whether the set was deleted.
     pub is_gone: bool,
 }
@@ -67,7 +67,7 @@ impl KnownSet {
             WatchEvent::Application(application) => {
                 let live = application.parse();
                 if set_of(&live) == Some(self.set.name.as_str()) {
-                    let deployed = Deployed {
+                    let deployed = DeployedRevision {
                         source: sources_of(&live),
                         revisions: compared_revisions(&live),
                     };
@@ -90,7 +90,7 @@ impl KnownSet {
     }
 
     /// Takes a change of the runs.
-    pub fn apply_run(&mut self, event: Result<Event<Object>, watcher::Error>) {
+    pub fn apply_run(&mut self, event: Result<Event<StoredObject>, watcher::Error>) {
         match event {
             Ok(Event::Init) => self.recorded.clear(),
             Ok(Event::InitApply(run) | Event::Apply(run)) => {
@@ -105,13 +105,13 @@ impl KnownSet {
             {
                 let why = match has_code(&error, 404) {
                     true => UNDEFINED.to_owned(),
-                    false => words(&watcher::Error::InitialListFailed(error)),
+                    false => watch_error(&watcher::Error::InitialListFailed(error)),
                 };
                 note(&format!("runs cannot be read, and its Applications count instead: {why}"));
                 (self.are_runs_listed, self.has_runs) = (true, false);
             }
             // The watch is tried again.
-            Err(error) => tracing::debug!(reason = words(&error), "cannot watch runs"),
+            Err(error) => tracing::debug!(reason = watch_error(&error), "cannot watch runs"),
         }
     }
 
@@ -121,7 +121,7 @@ impl KnownSet {
         let mut runs: Vec<Run> = self
             .recorded
             .values()
-            .map(Object::parse)
+            .map(StoredObject::parse)
             .filter(|run| is_owned(run, &owner))
             .map(|run| Run::read(&run))
             .collect();

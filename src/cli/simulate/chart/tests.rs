@@ -30,7 +30,7 @@ fn small() -> Timeline {
     timeline.sets.push(set("shop", vec![step(1, None, (0, 40), first), gated]));
     timeline.marks = vec![
         mark(90, "a commit is pushed"),
-        Mark { until: Some(at(50)), ..mark(20, "API server down") },
+        TimelineMark { until: Some(at(50)), ..mark(20, "API server down") },
         mark(5, "paused"),
     ];
     (timeline.is_complete, timeline.outcome) = (false, "does not end: prod is Degraded".into());

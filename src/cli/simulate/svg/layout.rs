@@ -1,6 +1,6 @@
 //! Where things are: the columns of the picture, and how high the rows are.
 
-use crate::cli::simulate::scale::Clock;
+use crate::cli::simulate::scale::TimeAxis;
 use crate::cli::simulate::segments::{Row, endings, rows};
 use crate::cli::simulate::timeline::{SetLine, StepLine, Timeline};
 
@@ -57,7 +57,7 @@ pub(super) struct Step<'a> {
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub timeline: &'a Timeline,
-    pub clock: Clock,
+    pub clock: TimeAxis,
     pub density: Density,
     /// The sets with the steps that are drawn.
     pub sets: Vec<(&'a SetLine, Vec<Step<'a>>)>,
@@ -67,7 +67,7 @@ pub(super) struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     pub fn of(timeline: &'a Timeline) -> Self {
-        let clock = Clock::of(timeline);
+        let clock = TimeAxis::of(timeline);
         let (mut left, mut sets) = (STEPS, Vec::new());
         for set in &timeline.sets {
             let lines = set.steps.iter().take(left);

@@ -369,7 +369,8 @@ fn pictures() {
     step.completed = None;
     for one in step.applications.iter_mut().skip(200) {
         let last = one.spans.pop().unwrap();
-        one.spans.push(crate::cli::simulate::timeline::Span { what: SpanKind::Failed, ..last });
+        one.spans
+            .push(crate::cli::simulate::timeline::TimelineSpan { what: SpanKind::Failed, ..last });
     }
     for (name, timeline) in [
         ("14", fourteen()),

@@ -14,7 +14,7 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wavegate_cluster::watch::object::resource;
+use wavegate_cluster::watch::object::kind_resource;
 
 use super::super::markdown::root;
 use crate::support::cluster::{JSON, cluster_client, send};
@@ -183,7 +183,7 @@ async fn watched(
 async fn reverse_deletion_starts_with_the_last_step() {
     let demo = Demo::complete("strategies/reverse-deletion", 3).await;
     let set = format!("{SETS}/reverse-deletion");
-    let kind = resource("Application");
+    let kind = kind_resource("Application");
     let all = |_: &[String], deleted: &[String]| deleted.len() == 3;
     let (_, deleted) = watched(&demo, "argocd", &kind, &set, all).await;
     assert_eq!(deleted, ["web-prod", "web-qa", "web-dev"]);

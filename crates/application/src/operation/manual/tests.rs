@@ -39,10 +39,11 @@ fn an_operation_has_the_options_and_the_retry_of_the_application() {
             "syncOptions": ["CreateNamespace=true", "Prune=confirm", "PruneLast=true"],
         },
     });
-    let made = operation(&application(spec, Value::Null), &request).unwrap();
+    let made = requested_operation(&application(spec, Value::Null), &request).unwrap();
     assert_eq!(made, want);
     assert!(is_request(&made, "1") && !is_request(&made, "2") && !is_request(&Value::Null, "1"));
-    let plain = operation(&application(json!({}), Value::Null), &super::tests::request()).unwrap();
+    let plain = requested_operation(&application(json!({}), Value::Null), &super::tests::request())
+        .unwrap();
     assert_eq!(plain["sync"], json!({}), "nothing is added");
 }
 
@@ -56,7 +57,7 @@ fn unknown_options_and_resources_are_errors_with_near_matches() {
         {"group": "batch", "kind": "Job", "namespace": "shop", "name": "migrate", "hook": true},
     ]});
     let app = application(json!({"source": {"repoURL": "r"}}), status);
-    let fail = |request: SyncRequest| operation(&app, &request).unwrap_err().to_string();
+    let fail = |request: SyncRequest| requested_operation(&app, &request).unwrap_err().to_string();
     let option = |text: &str| fail(SyncRequest { options: words([text]), ..request() });
     let resource = |text: &str| fail(SyncRequest { resources: words([text]), ..request() });
     let cases = [
@@ -80,7 +81,10 @@ fn unknown_options_and_resources_are_errors_with_near_matches() {
     }
     let chosen = |text: &str| {
         let request = SyncRequest { resources: words([text]), ..request() };
-        operation(&app, &request).unwrap()["sync"]["resources"].as_array().unwrap().clone()
+        requested_operation(&app, &request).unwrap()["sync"]["resources"]
+            .as_array()
+            .unwrap()
+            .clone()
     };
     assert_eq!(
         chosen(":Service:web"),
@@ -101,15 +105,15 @@ fn another_revision_is_refused_while_automated_sync_would_undo_it() {
         )
     };
     let to = |revision: &str| SyncRequest { revisions: words([revision]), ..request() };
-    let error = operation(&with(json!({})), &to("v1")).unwrap_err().to_string();
+    let error = requested_operation(&with(json!({})), &to("v1")).unwrap_err().to_string();
     assert!(error.contains("would sync back to main"), "{error}");
-    assert!(operation(&with(json!({})), &to("main")).is_ok());
-    assert!(operation(&with(json!({"enabled": false})), &to("v1")).is_ok());
+    assert!(requested_operation(&with(json!({})), &to("main")).is_ok());
+    assert!(requested_operation(&with(json!({"enabled": false})), &to("v1")).is_ok());
     let dry = SyncRequest { dry_run: true, ..to("v1") };
-    assert!(operation(&with(json!({})), &dry).is_ok());
+    assert!(requested_operation(&with(json!({})), &dry).is_ok());
     let two = json!({"sources": [{"repoURL": "a"}, {"repoURL": "b"}]});
     let both = SyncRequest { revisions: words(["1", "2"]), ..request() };
-    let made = operation(&application(two, Value::Null), &both).unwrap();
+    let made = requested_operation(&application(two, Value::Null), &both).unwrap();
     assert_eq!(made["sync"], json!({"revisions": ["1", "2"]}));
 }
 
@@ -122,21 +126,21 @@ fn refusals_say_what_is_running() {
         }})
     };
     let mut app = application(json!({}), state("Succeeded"));
-    assert_eq!(refusal(&app), None);
+    assert_eq!(operation_refusal(&app), None);
     app["status"] = state("Running");
     let busy = |phase: &str, by: &str, since: &str, message: &str| {
         let [phase, by, since, message] = [phase, by, since, message].map(str::to_owned);
         Some(Refusal::Busy { phase, by, since, message })
     };
     let running = busy("Running", "bob", "2026-01-02T03:04:05Z", "waiting for healthy state");
-    assert_eq!(refusal(&app), running);
+    assert_eq!(operation_refusal(&app), running);
     app["status"] = state("Failed");
     app["operation"] = json!({"initiatedBy": {"automated": true}, "sync": {}});
-    assert_eq!(refusal(&app), busy("", "automated sync", "", ""));
+    assert_eq!(operation_refusal(&app), busy("", "automated sync", "", ""));
     app["metadata"]["annotations"]["argocd.argoproj.io/skip-reconcile"] = "true".into();
-    assert_eq!(refusal(&app), Some(Refusal::Skipped));
+    assert_eq!(operation_refusal(&app), Some(Refusal::Skipped));
     app["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
-    assert_eq!(refusal(&app), Some(Refusal::Deleting));
+    assert_eq!(operation_refusal(&app), Some(Refusal::Deleting));
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn a_window_that_denies_manual_syncs_is_known_before_the_request() {
             "manualSync": manual,
         }]}})
     };
-    assert!(!window(&app, &project(false), at).allowed);
-    assert!(window(&app, &project(true), at).allowed);
-    assert!(window(&app, &Value::Null, at).allowed);
+    assert!(!manual_window(&app, &project(false), at).allowed);
+    assert!(manual_window(&app, &project(true), at).allowed);
+    assert!(manual_window(&app, &Value::Null, at).allowed);
 }

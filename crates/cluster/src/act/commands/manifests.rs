@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{self, Scope};
-use kube::Client;
 use serde_json::Value;
 
 use wavegate_api::{Raw, crds};
@@ -21,7 +21,7 @@ use wavegate_api::{Raw, crds};
 pub async fn define_all(client: &Client, manager: &str) -> Result<(), kube::Error> {
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    for definition in crds::json() {
+    for definition in crds::raw_definitions() {
         let params = PatchParams::apply(manager).force();
         api.patch(definition.name(), &params, &Patch::Apply(definition)).await?;
     }

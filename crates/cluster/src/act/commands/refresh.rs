@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::watch::failure::is_gone;
-use crate::watch::object::{api, resource};
+use crate::watch::object::{kind_api, kind_resource};
 use wavegate_api::ObjectKey;
 use wavegate_api::annotations::{APPLICATION_SET_REFRESH, REFRESH, REFRESH_TIMESTAMP};
 
@@ -56,7 +56,7 @@ async fn annotate(
     annotations: Value,
 ) -> Result<bool, kube::Error> {
     let patch = json!({"metadata": {"annotations": annotations}});
-    let api = api(client, Some(&key.namespace), &resource(kind));
+    let api = kind_api(client, Some(&key.namespace), &kind_resource(kind));
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(true),
         Err(error) if is_gone(&error) => Ok(false),

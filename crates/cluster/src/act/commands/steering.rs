@@ -9,10 +9,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::watch::failure::{existing, has_code, is_gone, reason};
-use crate::watch::object::{api, resource};
+use crate::watch::failure::{error_reason, existing_object, has_code, is_gone};
+use crate::watch::object::{kind_api, kind_resource};
 use wavegate_api::Raw;
-use wavegate_rollout::steering::{Change, Verdict};
+use wavegate_rollout::steering::{RequestedChange, Verdict};
 
 /// Maximum number of attempts, each on a newer version of the object.
 const ATTEMPTS: usize = 20;
@@ -28,7 +28,7 @@ pub enum Written {
 
 /// Why nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum WriteError {
     /// The object does not exist any more.
     #[error("it was deleted")]
     Gone,
@@ -49,37 +49,38 @@ pub enum Error {
 /// # Errors
 ///
 /// All of [`Error`]; nothing is written then.
-pub async fn write(
+pub async fn write_confirmed(
     client: &Client,
     kind: &str,
     object: &Value,
-    confirmed: &Change,
+    confirmed: &RequestedChange,
     decide: impl Fn(&Value) -> Verdict,
-) -> Result<Written, Error> {
+) -> Result<Written, WriteError> {
     let mut object = object.clone();
-    let api = api(client, Some(object.namespace()), &resource(kind));
+    let api = kind_api(client, Some(object.namespace()), &kind_resource(kind));
     for _ in 0..ATTEMPTS {
         let change = match decide(&object) {
             Verdict::Already(how) => return Ok(Written::Already(how)),
-            Verdict::Refused(why) => return Err(Error::Refused(why)),
+            Verdict::Refused(why) => return Err(WriteError::Refused(why)),
             Verdict::Change { change, .. } if change.is_within(confirmed) => change,
-            Verdict::Change { says, .. } => return Err(Error::Changed(says)),
+            Verdict::Change { says, .. } => return Err(WriteError::Changed(says)),
         };
         let patch = change.patch(&object);
         match api.patch(object.name(), &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => return Ok(Written::Stored),
-            Err(error) if is_gone(&error) => return Err(Error::Gone),
+            Err(error) if is_gone(&error) => return Err(WriteError::Gone),
             Err(error) if has_code(&error, 409) => {
                 let newest = api.get(object.name()).await;
-                let newest = existing(newest).map_err(|error| Error::Failed(reason(&error)))?;
+                let newest = existing_object(newest)
+                    .map_err(|error| WriteError::Failed(error_reason(&error)))?;
                 let newest = newest.map(|newest| newest.parse());
                 let newest = newest.filter(|newest| newest.uid() == object.uid());
-                object = newest.ok_or(Error::Gone)?;
+                object = newest.ok_or(WriteError::Gone)?;
             }
-            Err(error) => return Err(Error::Failed(reason(&error))),
+            Err(error) => return Err(WriteError::Failed(error_reason(&error))),
         }
     }
-    Err(Error::Failed("it keeps changing".to_owned()))
+    Err(WriteError::Failed("it keeps changing".to_owned()))
 }
 
 /// The user that the API server names for the credentials of the client; `None` when it does not
@@ -88,7 +89,7 @@ pub async fn write(
 /// # Errors
 ///
 /// The message of the server.
-pub async fn user(client: &Client) -> Result<Option<String>, String> {
+pub async fn current_user(client: &Client) -> Result<Option<String>, String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     match reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await {
         Ok(review) => {
@@ -96,6 +97,6 @@ pub async fn user(client: &Client) -> Result<Option<String>, String> {
             Ok(info.and_then(|info| info.username).filter(|name| !name.is_empty()))
         }
         Err(error) if [403, 404, 405].iter().any(|code| has_code(&error, *code)) => Ok(None),
-        Err(error) => Err(reason(&error)),
+        Err(error) => Err(error_reason(&error)),
     }
 }

@@ -8,9 +8,11 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::watch::failure::{existing, has_code, is_gone};
-use crate::watch::object::{Object, resource};
-use wavegate_rollout::application_set::status::stored::{Resource, Status, StoredApplicationSet};
+use crate::watch::failure::{existing_object, has_code, is_gone};
+use crate::watch::object::{StoredObject, kind_resource};
+use wavegate_rollout::application_set::status::stored::{
+    Status, StoredApplicationSet, StoredResource,
+};
 use wavegate_rollout::rollout::phase::Entry;
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
@@ -24,7 +26,7 @@ pub enum Written {
     Unchanged,
     /// The status was written: the object as the API server stores it now, with its status.
     /// It may lack fields that the installed definition does not know.
-    Changed(Object, Box<Status>),
+    Changed(StoredObject, Box<Status>),
     /// The object has changed since it was read, or is gone; reconcile again.
     Conflict,
 }
@@ -44,8 +46,8 @@ pub async fn write_set_status(
     set: &StoredApplicationSet,
     wanted: &Status,
 ) -> Result<Written, kube::Error> {
-    let api: Api<Object> =
-        Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
+    let api: Api<StoredObject> =
+        Api::namespaced_with(client.clone(), &set.id.namespace, &kind_resource("ApplicationSet"));
     let first = update(&api, set, &set.version, &set.status, wanted).await?;
     let Written::Changed(object, stored) = &first else { return Ok(first) };
     let Some(moved) = wanted.where_it_is_kept(stored) else { return Ok(first) };
@@ -57,7 +59,7 @@ pub async fn write_set_status(
 
 /// Updates the status from `from`, which version `version` of the set has.
 async fn update(
-    api: &Api<Object>,
+    api: &Api<StoredObject>,
     set: &StoredApplicationSet,
     version: &str,
     from: &Status,
@@ -76,7 +78,9 @@ async fn update(
     // 404: the set, or its status subresource, does not exist. 422: the result is invalid, or
     // an operation does not fit, since the object is another one: it was changed, or the API
     // server reads it with another definition than when it was observed.
-    let Some(newest) = existing(api.get(&set.id.name).await)? else { return Ok(Written::Conflict) };
+    let Some(newest) = existing_object(api.get(&set.id.name).await)? else {
+        return Ok(Written::Conflict);
+    };
     if newest.resource_version() != version || newest.uid() != set.id.uid {
         return Ok(Written::Conflict);
     }
@@ -95,23 +99,23 @@ async fn update(
 }
 
 async fn send(
-    api: &Api<Object>,
+    api: &Api<StoredObject>,
     set: &StoredApplicationSet,
     version: &str,
     operations: Vec<PatchOperation>,
-) -> Result<Object, kube::Error> {
+) -> Result<StoredObject, kube::Error> {
     let mut all = vec![replace("/metadata/resourceVersion", version.into())];
     all.extend(operations);
     let (params, patch) = (PatchParams::default(), Patch::Json::<Value>(json_patch::Patch(all)));
     api.patch_status(&set.id.name, &params, &patch).await
 }
 
-fn changed(object: Object) -> Written {
+fn changed(object: StoredObject) -> Written {
     let status = Box::new(status_of(&object));
     Written::Changed(object, status)
 }
 
-fn status_of(object: &Object) -> Status {
+fn status_of(object: &StoredObject) -> Status {
     Status::read(&object.status())
 }
 
@@ -148,8 +152,8 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
     let resources = List {
         path: "/status/resources",
         is_exact: old.resources_are_exact,
-        name: |resource: &Resource| &resource.name,
-        json: |resource: &Resource| new.resource_json(resource),
+        name: |resource: &StoredResource| &resource.name,
+        json: |resource: &StoredResource| new.resource_json(resource),
     };
     operations.extend(resources.operations(&old.resources, &new.resources));
     let stored = json!(old.storage.field(&old.rollout));

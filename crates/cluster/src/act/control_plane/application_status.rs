@@ -9,9 +9,9 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use crate::watch::cluster_cache::raw;
-use crate::watch::failure::{existing, has_code, is_gone, reason};
-use crate::watch::object::{Object, api};
+use crate::watch::cluster_cache::raw_object;
+use crate::watch::failure::{error_reason, existing_object, has_code, is_gone};
+use crate::watch::object::{StoredObject, kind_api};
 use wavegate_api::listed::ListedStatus;
 use wavegate_api::raw::require_version;
 use wavegate_api::{Application, GROUP, Raw, VERSION, read_leniently};
@@ -72,7 +72,7 @@ pub fn application_resource() -> ApiResource {
 }
 
 /// Applications of one namespace.
-pub fn applications(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
+pub fn applications_of(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &application_resource())
 }
 
@@ -86,9 +86,9 @@ pub async fn read_application(
     namespace: &str,
     name: &str,
 ) -> Result<Option<Value>, Error> {
-    let read = applications(client, namespace).get(name).await;
-    let read = existing(read).map_err(|error| failed(name, &error))?;
-    Ok(read.map(|object| raw(object, &application_resource())))
+    let read = applications_of(client, namespace).get(name).await;
+    let read = existing_object(read).map_err(|error| failed(name, &error))?;
+    Ok(read.map(|object| raw_object(object, &application_resource())))
 }
 
 /// The merge patch that changes `base`, an Application as read, into `wanted`, without
@@ -113,7 +113,7 @@ pub fn status_patch(base: &Value, wanted: &Value) -> Option<Value> {
 #[derive(Debug)]
 pub struct Sent {
     /// The object.
-    pub object: Object,
+    pub object: StoredObject,
     /// Whether it also contains changes of another client, made since it was observed.
     pub merged: bool,
 }
@@ -135,7 +135,7 @@ pub async fn send_patch(
     now: Timestamp,
 ) -> Result<Sent, Error> {
     let (namespace, name) = (base.namespace(), base.name());
-    let api: Api<Object> = api(client, Some(namespace), &application_resource());
+    let api: Api<StoredObject> = kind_api(client, Some(namespace), &application_resource());
     require_version(&mut patch, base);
     for attempt in 0..ATTEMPTS {
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
@@ -155,8 +155,8 @@ pub async fn send_patch(
                 require_version(&mut patch, &newest);
             }
             Err(error) if is_too_large(&error) => {
-                let api = applications(client, namespace);
-                return Err(too_large(&api, base, name, &reason(&error), now).await);
+                let api = applications_of(client, namespace);
+                return Err(too_large(&api, base, name, &error_reason(&error), now).await);
             }
             Err(error) => return Err(failed(name, &error)),
         }
@@ -186,7 +186,7 @@ fn starts(patch: &Value) -> bool {
 /// too large; errors of its store can only be recognised by their text.
 fn is_too_large(error: &kube::Error) -> bool {
     has_code(error, 413) || {
-        let words = reason(error);
+        let words = error_reason(error);
         ["request is too large", "etcdserver: request is too large", "Too long: must have at most"]
             .iter()
             .any(|text| words.contains(text))
@@ -206,16 +206,17 @@ async fn too_large(
         format!("the status is too large to be stored, its old values are kept: {reason}");
     let (name_of, reason) = (name.to_owned(), reason.to_owned());
     let too_large = |newest| Error::TooLarge { name: name_of, reason, newest: Box::new(newest) };
-    let patch = status::failed(base, message, now).and_then(|wanted| merge_patch(base, &wanted));
+    let patch = status::failed_application(base, message, now)
+        .and_then(|wanted| merge_patch(base, &wanted));
     let Some(mut patch) = patch else { return too_large(base.clone()) };
     // The list of conditions is replaced as a whole.
     require_version(&mut patch, base);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-        Ok(object) => too_large(raw(object, &application_resource())),
+        Ok(object) => too_large(raw_object(object, &application_resource())),
         Err(error) => failed(name, &error),
     }
 }
 
 fn failed(name: &str, error: &kube::Error) -> Error {
-    Error::Failed { name: name.to_owned(), reason: reason(error) }
+    Error::Failed { name: name.to_owned(), reason: error_reason(error) }
 }

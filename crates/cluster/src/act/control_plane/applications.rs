@@ -10,11 +10,13 @@ use serde_json::Value;
 
 use super::application_set_status::is_conflict;
 use crate::watch::control_plane::{Cache, Origin};
-use crate::watch::failure::{existing, has_code, is_gone, reason};
-use crate::watch::object::{Object, resource};
+use crate::watch::failure::{error_reason, existing_object, has_code, is_gone};
+use crate::watch::object::{StoredObject, kind_resource};
 use wavegate_api::ObjectKey;
 use wavegate_rollout::application_set::deletion::{Presence, Unsure};
-use wavegate_rollout::application_set::plan::outcome::{Act, Cause, Ended, WriteOutcome};
+use wavegate_rollout::application_set::plan::outcome::{
+    Ended, WriteAct, WriteFailure, WriteOutcome,
+};
 use wavegate_rollout::application_set::{Create, Delete, Patch, WritePlan};
 
 /// Maximum number of operations of a batch that are written in parallel, independent of
@@ -24,7 +26,7 @@ const STARTS_AT_ONCE: usize = 20;
 /// Writes Applications of one namespace.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    api: Api<Object>,
+    api: Api<StoredObject>,
     namespace: String,
     cache: Arc<Cache>,
     parallel: usize,
@@ -33,7 +35,7 @@ pub struct Writer {
 impl Writer {
     /// A writer with at most `parallel` requests at a time, operation starts excluded.
     pub fn new(client: &Client, namespace: &str, cache: Arc<Cache>, parallel: usize) -> Self {
-        let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
+        let api = Api::namespaced_with(client.clone(), namespace, &kind_resource("Application"));
         Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
     }
 
@@ -53,7 +55,7 @@ impl Writer {
         if outcomes.iter().any(WriteOutcome::is_lacking) {
             outcomes.extend(plan.deletes.iter().map(|delete| WriteOutcome {
                 application: delete.name.clone(),
-                act: Act::Delete,
+                act: WriteAct::Delete,
                 ended: Ended::Held,
             }));
         } else {
@@ -75,12 +77,12 @@ impl Writer {
 
     async fn one(&self, write: Write<'_>) -> WriteOutcome {
         let (application, act, ended) = match write {
-            Write::Create(new) => (&new.name, Act::Create, self.create(new).await),
+            Write::Create(new) => (&new.name, WriteAct::Create, self.create(new).await),
             Write::Patch(patch) => {
                 let act = match (patch.starts, patch.changes_spec) {
-                    (true, _) => Act::Start,
-                    (false, true) => Act::Update,
-                    (false, false) => Act::Annotate,
+                    (true, _) => WriteAct::Start,
+                    (false, true) => WriteAct::Update,
+                    (false, false) => WriteAct::Annotate,
                 };
                 (&patch.name, act, self.patch(patch).await)
             }
@@ -89,14 +91,16 @@ impl Writer {
     }
 
     async fn create(&self, new: &Create) -> Ended {
-        let object: Object = match serde_json::from_str(&new.json) {
+        let object: StoredObject = match serde_json::from_str(&new.json) {
             Ok(object) => object,
-            Err(error) => return Ended::Failed(Cause { code: Some(0), text: error.to_string() }),
+            Err(error) => {
+                return Ended::Failed(WriteFailure { code: Some(0), text: error.to_string() });
+            }
         };
         match self.api.create(&PostParams::default(), &object).await {
             // The Application to create cannot be missing: a 404 means that another
             // object does not exist, and a new observation does not change that.
-            Err(error) if has_code(&error, 404) => Ended::Failed(cause(&error)),
+            Err(error) if has_code(&error, 404) => Ended::Failed(failure_cause(&error)),
             result => self.settle(result),
         }
     }
@@ -127,12 +131,12 @@ impl Writer {
         if let Some(release) = &delete.release {
             // It was serialized here.
             let body: Value = serde_json::from_str(&release.json).unwrap_or_default();
-            outcomes.push(outcome(Act::Release, self.merge(application, &body).await));
+            outcomes.push(outcome(WriteAct::Release, self.merge(application, &body).await));
         }
         // The release is based on the same version.
         let version = delete.version.as_deref().filter(|_| delete.release.is_none());
         if outcomes.iter().all(|outcome| outcome.ended == Ended::Written) {
-            outcomes.push(outcome(Act::Delete, self.request_deletion(delete, version).await));
+            outcomes.push(outcome(WriteAct::Delete, self.request_deletion(delete, version).await));
         }
         outcomes
     }
@@ -155,7 +159,7 @@ impl Writer {
                 Ended::Outdated
             }
             Err(error) if is_conflict(&error) => Ended::Outdated,
-            Err(error) => Ended::Failed(cause(&error)),
+            Err(error) => Ended::Failed(failure_cause(&error)),
         }
     }
 
@@ -170,7 +174,7 @@ impl Writer {
         let read = |one: &Unsure| {
             let one = one.clone();
             async move {
-                let presence = match existing(self.api.get(&one.name).await) {
+                let presence = match existing_object(self.api.get(&one.name).await) {
                     Ok(Some(found)) if found.uid() == one.uid => {
                         self.cache.wrote(found, Origin::ApplicationSets);
                         Presence::Exists
@@ -179,7 +183,7 @@ impl Writer {
                         self.forget(&one.name, &one.uid);
                         return None;
                     }
-                    Err(error) => Presence::Unreadable(reason(&error)),
+                    Err(error) => Presence::Unreadable(error_reason(&error)),
                 };
                 Some((one.uid, presence))
             }
@@ -189,25 +193,25 @@ impl Writer {
         reads.filter_map(std::future::ready).collect().await
     }
 
-    fn settle(&self, result: Result<Object, kube::Error>) -> Ended {
+    fn settle(&self, result: Result<StoredObject, kube::Error>) -> Ended {
         match result {
             Ok(object) => {
                 self.cache.wrote(object, Origin::ApplicationSets);
                 Ended::Written
             }
             Err(error) if is_conflict(&error) => Ended::Outdated,
-            Err(error) => Ended::Failed(cause(&error)),
+            Err(error) => Ended::Failed(failure_cause(&error)),
         }
     }
 }
 
 /// The cause of a failed request.
-pub fn cause(error: &kube::Error) -> Cause {
+pub fn failure_cause(error: &kube::Error) -> WriteFailure {
     let code = match error {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
     };
-    Cause { code, text: reason(error) }
+    WriteFailure { code, text: error_reason(error) }
 }
 
 enum Write<'a> {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{error_reason, has_code};
 use wavegate_api::cluster::KUBERNETES_VERSION_LABEL;
 
 /// Sets the label. Nothing happens when the Secret is gone.
@@ -26,7 +26,7 @@ pub async fn write_label(
         Err(error) => Err(format!(
             "cannot write the label {KUBERNETES_VERSION_LABEL} of Secret {namespace}/{name}: {}; \
              permit to patch Secrets there, or remove the label of the Secret that asks for it",
-            reason(&error)
+            error_reason(&error)
         )),
     }
 }

@@ -224,7 +224,7 @@ fn holder(lease: &Object) -> Holder {
 mod tests {
     use super::*;
     use kube::api::{Patch, PatchParams};
-    use kube_sim::{Effect, Fault, Server};
+    use kube_sim::{Effect, InjectedFault, Server};
     use serde_json::json;
 
     fn lease(server: &Server, identity: &str) -> Lease {
@@ -279,7 +279,7 @@ mod tests {
         first.api.delete("one", &DeleteParams::default()).await.unwrap();
         assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
         let update = |request: &kube_sim::RequestRecord| request.verb == "update";
-        server.inject(Fault::new(Effect::StatusAfterApplying(504), update));
+        server.inject(InjectedFault::new(Effect::StatusAfterApplying(504), update));
         first.attempt(|_| false).await.unwrap_err();
         assert!(matches!(first.attempt(|_| false).await.unwrap(), LeaseAttempt::Held));
     }

@@ -3,9 +3,9 @@
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::watch::failure::{has_code, reason};
-use crate::watch::object::resource;
-use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers};
+use crate::watch::failure::{error_reason, has_code};
+use crate::watch::object::kind_resource;
+use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
 use wavegate_api::{AppProject, Raw};
 
 /// Removes the finalizer of a project. Nothing happens when the project was changed or
@@ -15,18 +15,19 @@ use wavegate_api::{AppProject, Raw};
 ///
 /// The message of the server.
 pub async fn remove_finalizer(client: &kube::Client, project: &Value) -> Result<(), String> {
-    let kept: Vec<&str> = finalizers(project).filter(|own| *own != RESOURCES_FINALIZER).collect();
+    let kept: Vec<&str> =
+        finalizers_of(project).filter(|own| *own != RESOURCES_FINALIZER).collect();
     let patch = json!({"metadata": {
         "finalizers": kept,
         "uid": project.uid(),
         "resourceVersion": project.resource_version(),
     }});
-    let resource = resource(AppProject::KIND);
+    let resource = kind_resource(AppProject::KIND);
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), project.namespace(), &resource);
     match api.patch(project.name(), &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(error) if has_code(&error, 404) || has_code(&error, 409) => Ok(()),
-        Err(error) => Err(format!("cannot remove its finalizer: {}", reason(&error))),
+        Err(error) => Err(format!("cannot remove its finalizer: {}", error_reason(&error))),
     }
 }

@@ -5,7 +5,7 @@ use kube::Client;
 pub use super::rollout_run::Written;
 use super::rollout_run::patch_status;
 use crate::watch::control_plane::Cache;
-use crate::watch::object::Object;
+use crate::watch::object::StoredObject;
 use wavegate_api::steering::{self, PolicyStatus};
 
 /// Writes the status of a policy: what differs from the status of `policy`, which must still
@@ -17,7 +17,7 @@ use wavegate_api::steering::{self, PolicyStatus};
 pub async fn write_status(
     client: &Client,
     cache: &Cache,
-    policy: &Object,
+    policy: &StoredObject,
     status: &PolicyStatus,
 ) -> Result<Written, kube::Error> {
     patch_status(client, cache, steering::POLICY, policy, status).await

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::application_set_status::is_conflict;
-use crate::watch::control_plane::{Cache, Origin, owner};
-use crate::watch::failure::{has_code, is_gone, reason};
-use crate::watch::object::{Object, api, resource};
+use crate::watch::control_plane::{Cache, Origin, set_owner};
+use crate::watch::failure::{error_reason, has_code, is_gone};
+use crate::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_api::steering::{self, RolloutRunSpec, RolloutRunStatus};
 use wavegate_api::{ObjectKey, application_set};
 use wavegate_engine::merge_patch::merge_patch;
@@ -25,7 +25,7 @@ const MAX_LABEL: usize = 63;
 #[derive(Debug)]
 pub enum Written {
     /// It was written: the object as the API server stores it, which is in the cache.
-    Done(Object),
+    Done(StoredObject),
     /// It is already as wanted; no request was sent.
     Unchanged,
     /// The object has changed since it was read, or is gone; reconcile again.
@@ -88,14 +88,16 @@ pub async fn create_run(
     cache: &Cache,
     run: &NewRun,
 ) -> Result<Written, kube::Error> {
-    let (key, resource) = (&run.key, resource(steering::RUN));
-    let api: Api<Object> = api(client, Some(&key.namespace), &resource);
+    let (key, resource) = (&run.key, kind_resource(steering::RUN));
+    let api: Api<StoredObject> = kind_api(client, Some(&key.namespace), &resource);
     let answer = match api.create(&PostParams::default(), &run.to_json().into()).await {
         Err(error) if has_code(&error, 409) => api.get(&key.name).await,
         answer => answer,
     };
     match settled(answer, cache)? {
-        Written::Done(stored) if owner(&stored).is_none_or(|owner| owner.uid != run.set_uid) => {
+        Written::Done(stored)
+            if set_owner(&stored).is_none_or(|owner| owner.uid != run.set_uid) =>
+        {
             Ok(Written::Taken)
         }
         written => Ok(written),
@@ -111,7 +113,7 @@ pub async fn create_run(
 pub async fn write_status(
     client: &Client,
     cache: &Cache,
-    run: &Object,
+    run: &StoredObject,
     status: &RolloutRunStatus,
 ) -> Result<Written, kube::Error> {
     patch_status(client, cache, steering::RUN, run, status).await
@@ -125,7 +127,7 @@ pub async fn write_status(
 pub(in crate::act) async fn write_mark(
     client: &Client,
     cache: &Cache,
-    run: &Object,
+    run: &StoredObject,
     notified: i64,
 ) -> Result<Written, kube::Error> {
     let stored = run.status();
@@ -149,10 +151,10 @@ pub(in crate::act) async fn write_mark(
 pub async fn delete_run(
     client: &Client,
     cache: &Cache,
-    run: &Object,
+    run: &StoredObject,
 ) -> Result<Written, kube::Error> {
-    let resource = resource(steering::RUN);
-    let api: Api<Object> = api(client, Some(run.namespace()), &resource);
+    let resource = kind_resource(steering::RUN);
+    let api: Api<StoredObject> = kind_api(client, Some(run.namespace()), &resource);
     let preconditions = Preconditions { uid: Some(run.uid().to_owned()), resource_version: None };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(run.name(), &params).await {
@@ -176,7 +178,7 @@ pub(super) async fn patch_status<S>(
     client: &Client,
     cache: &Cache,
     kind: &str,
-    object: &Object,
+    object: &StoredObject,
     status: &S,
 ) -> Result<Written, kube::Error>
 where
@@ -187,14 +189,14 @@ where
     };
     let version = json!({ "resourceVersion": object.resource_version() });
     let patch = Patch::Merge(json!({ "metadata": version, "status": change }));
-    let resource = resource(kind);
-    let api: Api<Object> = api(client, Some(object.namespace()), &resource);
+    let resource = kind_resource(kind);
+    let api: Api<StoredObject> = kind_api(client, Some(object.namespace()), &resource);
     settled(api.patch_status(object.name(), &PatchParams::default(), &patch).await, cache)
 }
 
 /// The stored status as the type writes it, so that only what means something differs. A
 /// status that the type cannot read is replaced field by field.
-fn stored_status<S: Serialize + for<'a> Deserialize<'a>>(object: &Object) -> Value {
+fn stored_status<S: Serialize + for<'a> Deserialize<'a>>(object: &StoredObject) -> Value {
     let stored = object.status();
     if stored.is_null() {
         return json!({});
@@ -206,7 +208,10 @@ fn to_json(status: &impl Serialize) -> Value {
     serde_json::to_value(status).expect("a status holds nothing but JSON")
 }
 
-fn settled(answer: Result<Object, kube::Error>, cache: &Cache) -> Result<Written, kube::Error> {
+fn settled(
+    answer: Result<StoredObject, kube::Error>,
+    cache: &Cache,
+) -> Result<Written, kube::Error> {
     match answer {
         Ok(object) => {
             cache.wrote(object.clone(), Origin::ApplicationSets);
@@ -223,7 +228,7 @@ fn failed(error: kube::Error) -> Result<Written, kube::Error> {
         error if has_code(error, 404) && !is_gone(error) => Ok(Written::Absent),
         error if is_conflict(error) => Ok(Written::Outdated),
         error if [400, 403, 413, 422].iter().any(|code| has_code(error, *code)) => {
-            Ok(Written::Refused(reason(error)))
+            Ok(Written::Refused(error_reason(error)))
         }
         _ => Err(error),
     }

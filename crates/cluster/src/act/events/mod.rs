@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::watch::failure::has_code;
-use crate::watch::object::Object;
+use crate::watch::object::StoredObject;
 pub use once::Once;
 use pending::{Pending, Waiting};
 pub use record::{EventRecord, Subject};
@@ -92,7 +92,7 @@ impl Events {
 
     /// Adds an Event to the queue. It may be lost, since the status contains the same
     /// information.
-    pub fn publish(&self, about: &Object, record: EventRecord) {
+    pub fn publish(&self, about: &StoredObject, record: EventRecord) {
         let Some(recorder) = self.recorder.as_ref().filter(|_| self.is_wanted(&record)) else {
             return;
         };
@@ -102,7 +102,7 @@ impl Events {
 
     /// Adds Events to the queue, and writes those about the object now: they exist before
     /// the caller goes on, unless the API server takes too long.
-    pub async fn publish_now(&self, about: &Object, records: Vec<EventRecord>) {
+    pub async fn publish_now(&self, about: &StoredObject, records: Vec<EventRecord>) {
         let Some(recorder) = &self.recorder else { return };
         for record in records {
             self.publish(about, record);
@@ -116,7 +116,12 @@ impl Events {
 
     /// Writes an Event that exists once, however often it is published: `once` identifies
     /// it among the Events of the object. Returns whether it exists.
-    pub async fn publish_once(&self, about: &Object, record: EventRecord, once: &str) -> bool {
+    pub async fn publish_once(
+        &self,
+        about: &StoredObject,
+        record: EventRecord,
+        once: &str,
+    ) -> bool {
         let Some(recorder) = self.recorder.as_ref().filter(|_| self.is_wanted(&record)) else {
             return false;
         };
@@ -201,7 +206,7 @@ impl Recorder {
         let reason = waiting.record.reason;
         let error = match tokio::time::timeout(WRITE_LIMIT, self.create(waiting)).await {
             Ok(Ok(())) => return true,
-            Ok(Err(error)) => crate::watch::failure::reason(&error),
+            Ok(Err(error)) => crate::watch::failure::error_reason(&error),
             Err(_) => format!("no response within {} s", WRITE_LIMIT.as_secs()),
         };
         tracing::debug!(error, reason, "Event was not written");

@@ -3,8 +3,8 @@ use serde_json::json;
 
 use super::pending::{BUSY, BUSY_WINDOW, CAPACITY, WINDOW};
 use super::*;
-use crate::watch::object::resource;
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use crate::watch::object::kind_resource;
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 
 fn record(warning: bool, reason: &'static str, text: &str) -> EventRecord {
     EventRecord::new(warning, reason, "Sync", text.to_owned())
@@ -143,9 +143,9 @@ async fn what_waits_at_a_shutdown_is_written_with_its_count() {
     let client = server.client_as("recorder");
     let clock = Clock::standing_at(at(5000));
     let recorder = Recorder::new(client.clone(), clock.clone());
-    let events = recorder.events("component", resource("Application"), true);
-    let off = recorder.events("component", resource("Application"), false);
-    let object: Object = json!({"metadata": {
+    let events = recorder.events("component", kind_resource("Application"), true);
+    let off = recorder.events("component", kind_resource("Application"), false);
+    let object: StoredObject = json!({"metadata": {
         "name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1",
     }})
     .into();
@@ -170,11 +170,13 @@ async fn what_waits_at_a_shutdown_is_written_with_its_count() {
 async fn a_server_that_hangs_ends_no_shutdown_late() {
     let server = Server::new();
     let recorder = Recorder::new(server.client_as("recorder"), Clock::system());
-    let events = recorder.events("component", resource("Application"), true);
-    let object: Object = json!({"metadata": {"name": "a", "namespace": "default"}}).into();
+    let events = recorder.events("component", kind_resource("Application"), true);
+    let object: StoredObject = json!({"metadata": {"name": "a", "namespace": "default"}}).into();
     events.publish(&object, record(true, "SyncError", "refused"));
     let all = |_: &RequestRecord| true;
-    server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), all).times(usize::MAX));
+    server.inject(
+        InjectedFault::new(Effect::Latency(Duration::from_secs(60)), all).times(usize::MAX),
+    );
     let stop = CancellationToken::new();
     stop.cancel();
     let began = tokio::time::Instant::now();
@@ -187,7 +189,7 @@ async fn a_server_that_hangs_ends_no_shutdown_late() {
 async fn an_old_event_is_not_that_of_a_new_change() {
     let server = Server::new();
     let client = server.client_as("recorder");
-    let object: Object =
+    let object: StoredObject =
         json!({"metadata": {"name": "a", "namespace": "default", "uid": "u"}}).into();
     let (change, ever) = (Once::change("same"), Once::ever("same at all times"));
     let api: Api<Event> = Api::namespaced(client.clone(), "default");
@@ -196,7 +198,7 @@ async fn an_old_event_is_not_that_of_a_new_change() {
         // The process after a start.
         let clock = Clock::standing_at(at(5000 + seconds * 1000));
         let recorder = Recorder::new(client.clone(), clock);
-        let events = recorder.events("component", resource("Application"), true);
+        let events = recorder.events("component", kind_resource("Application"), true);
         let records = [change, ever].map(|once| EventRecord {
             once: Some(once),
             ..record(true, "ComparisonError", &format!("{once:?}"))

@@ -28,11 +28,11 @@ use super::failure::{DeliveryFailure, Failed};
 use super::message::Message;
 use super::reply;
 use crate::watch::connection::AGENT;
-use crate::watch::failure::{chain, has_code, reason};
+use crate::watch::failure::{cause_chain, error_reason, has_code};
 use wavegate_api::steering::{Format, Sink};
 use wavegate_net::tls;
 use wavegate_rollout::notify::address;
-use wavegate_rollout::notify::sink::{self, Credentials, SIGNATURE, Target};
+use wavegate_rollout::notify::sink::{self, SIGNATURE, SinkCredentials, Target};
 
 /// Timeout of an attempt: look-up, connection, request and the head of the answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +56,7 @@ pub(super) struct Connector {
 pub(super) struct Ready {
     sink: Sink,
     target: Target,
-    credentials: Credentials,
+    credentials: SinkCredentials,
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -95,13 +95,13 @@ impl Connector {
         let unusable = |text: String| Failed::new(DeliveryFailure::Sink, text);
         let secret = sink.secret_ref.as_ref().map(|secret| secret.name.as_str());
         let credentials = match secret {
-            None => Credentials::default(),
+            None => SinkCredentials::default(),
             Some(name) => {
                 let of_secret = |text: String| unusable(format!("Secret {name}: {text}"));
-                Credentials::read(&read(client, namespace, name).await?).map_err(of_secret)?
+                SinkCredentials::read(&read(client, namespace, name).await?).map_err(of_secret)?
             }
         };
-        let target = sink::target(sink, &credentials, self.allow_private).map_err(unusable)?;
+        let target = sink::sink_target(sink, &credentials, self.allow_private).map_err(unusable)?;
         let tls = match target.is_encrypted {
             false => None,
             true => {
@@ -190,7 +190,7 @@ impl Connector {
     }
 
     fn check(&self, target: &Target, address: IpAddr) -> Result<(), Failed> {
-        match address::refusal(address, target.is_encrypted, self.allow_private) {
+        match address::address_refusal(address, target.is_encrypted, self.allow_private) {
             None => Ok(()),
             Some(refusal) => {
                 let text = format!("url: {}: {refusal}", target.shown());
@@ -237,9 +237,9 @@ async fn read(
             Ok(data.map(|(key, value)| (key, value.0)).collect())
         }
         Ok(Err(error)) if has_code(&error, 404) => Err(unusable("does not exist".to_owned())),
-        Ok(Err(error)) if has_code(&error, 403) => Err(unusable(reason(&error))),
+        Ok(Err(error)) if has_code(&error, 403) => Err(unusable(error_reason(&error))),
         // It may pass, and says nothing about the policy.
-        Ok(Err(error)) => Err(Failed::new(DeliveryFailure::Connection, reason(&error))),
+        Ok(Err(error)) => Err(Failed::new(DeliveryFailure::Connection, error_reason(&error))),
         Err(_) => {
             let text = "the API server does not answer".to_owned();
             Err(Failed::new(DeliveryFailure::Connection, text))
@@ -252,7 +252,8 @@ async fn exchange<S>(stream: S, ready: &Ready, message: &Message) -> Result<(), 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| Failed::new(DeliveryFailure::Connection, chain(&error));
+    let broken =
+        |error: hyper::Error| Failed::new(DeliveryFailure::Connection, cause_chain(&error));
     let request = request(ready, message).map_err(|_| {
         Failed::new(DeliveryFailure::Sink, "url: its path cannot be sent".to_owned())
     })?;

@@ -69,7 +69,7 @@ impl Runs {
             open: BTreeMap::new(),
             changed: now,
         });
-        progress.offered = notify::count(run.status);
+        progress.offered = notify::transition_count(run.status);
         progress.changed = now;
         progress.open.extend(added.iter().map(|number| (*number, sinks)));
     }

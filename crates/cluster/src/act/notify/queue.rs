@@ -139,7 +139,7 @@ impl State {
 
     /// Adds the transitions of a run that were not added before; returns whether there are any.
     pub fn offer(&mut self, sinks: &[SinkRule], run: Run<'_>, now: Instant) -> bool {
-        let count = notify::count(run.status);
+        let count = notify::transition_count(run.status);
         if sinks.is_empty() {
             // Nothing is sent until there is a sink.
             if let Some(progress) = self.runs.get_mut(run.uid) {
@@ -163,7 +163,7 @@ impl State {
             return false;
         }
         let uid: Arc<str> = run.uid.into();
-        let transitions = notify::since(run, after);
+        let transitions = notify::transitions_since(run, after);
         let messages: Vec<_> = transitions.map(|one| Arc::new(Message::new(&uid, &one))).collect();
         let missing = count - after - i64::try_from(messages.len()).unwrap_or(count);
         if missing > 0 {

@@ -16,7 +16,7 @@ use super::queue::State;
 use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::{EventRecord, Events};
 use crate::watch::control_plane::Cache;
-use crate::watch::failure::reason;
+use crate::watch::failure::error_reason;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RolloutPolicySpec, Sink};
 
@@ -60,7 +60,7 @@ impl Shared {
             self.report(&policy, *index, None);
         }
         for (index, sink) in sinks.iter().enumerate() {
-            let problem = match wavegate_rollout::notify::sink::problem(sink) {
+            let problem = match wavegate_rollout::notify::sink::sink_problem(sink) {
                 // The rules of the policy say it.
                 Some(_) => None,
                 None => self.connector.problem(&self.client, &policy.namespace, sink).await,
@@ -111,7 +111,7 @@ impl Shared {
                 // It has changed, and is tried again.
                 Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}
                 Err(error) => {
-                    tracing::debug!(run = %key, error = reason(&error), "cannot store what was sent");
+                    tracing::debug!(run = %key, error = error_reason(&error), "cannot store what was sent");
                 }
             }
         }

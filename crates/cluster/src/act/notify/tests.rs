@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gotemplate::go::{Options, Template, TemplateLimits};
+use gotemplate::go::{GoTemplate, TemplateLimits, TemplateOptions};
 use jiff::Timestamp;
 use kube_sim::Server;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use super::*;
 use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::Recorder;
 use crate::watch::control_plane::{Kind, Origin};
-use crate::watch::object::{Object, resource};
+use crate::watch::object::{StoredObject, kind_resource};
 use wavegate_api::steering::{POLICY, RolloutRunStatus, Sink};
 use wavegate_net::clock::Clock;
 
@@ -192,7 +192,7 @@ impl World {
         let (policies, runs) =
             (Arc::new(Cache::new(Kind::Policy)), Arc::new(Cache::new(Kind::Run)));
         let events = Recorder::new(client.clone(), Clock::system());
-        let events = events.events("test", resource(POLICY), true);
+        let events = events.events("test", kind_resource(POLICY), true);
         let notifier = Notifier::new(client, events, policies.clone(), runs.clone(), allow_private);
         let stop = CancellationToken::new();
         let (running, until) = (notifier.clone(), stop.clone());
@@ -209,7 +209,7 @@ impl World {
             },
             "spec": {"notify": sinks},
         });
-        self.policies.wrote(Object::from(object), Origin::ApplicationSets);
+        self.policies.wrote(StoredObject::from(object), Origin::ApplicationSets);
         self.notifier.know("default", &["p".to_owned()], &rules(sinks));
     }
 
@@ -353,10 +353,10 @@ async fn the_mark_is_one_write_and_what_is_shown_has_no_credential() {
         "spec": {"applicationSet": "shop"}, "status": stored,
     });
     crate::act::commands::manifests::define_all(&world.server.client(), "test").await.unwrap();
-    let api: kube::Api<Object> = crate::watch::object::api(
+    let api: kube::Api<StoredObject> = crate::watch::object::kind_api(
         &world.server.client(),
         Some("default"),
-        &resource(wavegate_api::steering::RUN),
+        &kind_resource(wavegate_api::steering::RUN),
     );
     let run = api.create(&kube::api::PostParams::default(), &run.into()).await.unwrap();
     world.runs.wrote(run.clone(), Origin::ApplicationSets);
@@ -491,7 +491,7 @@ fn certificate() -> (String, String) {
         serde_json::from_value(json!({"addresses": ["127.0.0.1"], "names": ["localhost"]}))
             .unwrap();
     let mut env = wavegate_net::entropy::template_environment(Timestamp::now());
-    let template = Template::parse(text, &Options::default()).unwrap();
+    let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
     let made = template.execute_in(&data, &TemplateLimits::default(), &mut env).unwrap();
     let (certificate, key) = made.split_at(made.find("-----BEGIN EC").unwrap());
     (certificate.to_owned(), key.to_owned())

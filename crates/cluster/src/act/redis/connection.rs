@@ -10,8 +10,8 @@ use redis::{
 };
 
 use super::metrics::RedisMetrics;
-use super::pending::Values;
-use wavegate_application::argocd_cache::{Credentials, RedisSettings, RedisTls};
+use super::pending::PendingValues;
+use wavegate_application::argocd_cache::{RedisCredentials, RedisSettings, RedisTls};
 
 /// Time limit of a connection attempt, and of a request.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -75,7 +75,11 @@ pub(super) struct Connection(MultiplexedConnection);
 
 impl Connection {
     /// Writes, and then announces it.
-    pub async fn send(&mut self, values: &Values, metrics: &RedisMetrics) -> Result<(), String> {
+    pub async fn send(
+        &mut self,
+        values: &PendingValues,
+        metrics: &RedisMetrics,
+    ) -> Result<(), String> {
         // The first shard of a tree has the number of all: it is written after the others.
         for (key, value) in values.sets.iter().rev() {
             let seconds = value.expiration.as_secs().max(1);
@@ -130,14 +134,14 @@ fn by_sentinels(settings: &RedisSettings, sentinels: &[String]) -> Result<Sentin
     );
     let mut builder =
         builder.map_err(|error| line(&error))?.set_client_to_redis_db(settings.database);
-    let Credentials { user, password } = &settings.credentials;
+    let RedisCredentials { user, password } = &settings.credentials;
     if !user.is_empty() {
         builder = builder.set_client_to_redis_username(user);
     }
     if !password.is_empty() {
         builder = builder.set_client_to_redis_password(password);
     }
-    let Credentials { user, password } = &settings.sentinel_credentials;
+    let RedisCredentials { user, password } = &settings.sentinel_credentials;
     if !user.is_empty() {
         builder = builder.set_client_to_sentinel_username(user);
     }
@@ -163,7 +167,10 @@ fn certificates(tls: &RedisTls) -> TlsCertificates {
     TlsCertificates { client_tls: client, root_cert: tls.authorities.clone() }
 }
 
-fn login(Credentials { user, password }: &Credentials, database: i64) -> RedisConnectionInfo {
+fn login(
+    RedisCredentials { user, password }: &RedisCredentials,
+    database: i64,
+) -> RedisConnectionInfo {
     let mut info = RedisConnectionInfo::default().set_db(database).set_skip_set_lib_name();
     if !user.is_empty() {
         info = info.set_username(user);

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use connection::{Connection, Connector};
 pub use metrics::RedisMetrics;
-pub use pending::Values;
+pub use pending::PendingValues;
 use pending::{Pending, Written};
 use wavegate_application::argocd_cache::RedisSettings;
 
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Writes the values of an owner. `force`: also those that are there already.
-    pub fn write(&self, owner: &str, mut values: Values, force: bool) -> Receipt {
+    pub fn write(&self, owner: &str, mut values: PendingValues, force: bool) -> Receipt {
         let (done, receipt) = oneshot::channel();
         let mut state = self.shared.state.lock();
         if !force {

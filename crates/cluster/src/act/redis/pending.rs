@@ -21,7 +21,7 @@ pub struct Value {
 
 /// What is written together for one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Values {
+pub struct PendingValues {
     /// Values by key.
     pub(super) sets: BTreeMap<String, Value>,
     /// Keys to delete.
@@ -30,7 +30,7 @@ pub struct Values {
     pub(super) channel: Option<String>,
 }
 
-impl Values {
+impl PendingValues {
     /// Sets a key.
     pub fn set(&mut self, key: String, bytes: Vec<u8>, expiration: Duration) {
         self.deletes.remove(&key);
@@ -95,7 +95,7 @@ fn digest(bytes: &[u8]) -> u64 {
 /// The newest values of an owner, and who waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub values: Values,
+    pub values: PendingValues,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Adds values. Returns false when too many wait already: then the values are left out, and
     /// the waits for them end with an error.
-    pub fn add(&mut self, owner: &str, values: Values, done: oneshot::Sender<()>) -> bool {
+    pub fn add(&mut self, owner: &str, values: PendingValues, done: oneshot::Sender<()>) -> bool {
         if self.bytes.saturating_add(values.bytes()) > LIMIT {
             return false;
         }
@@ -175,13 +175,13 @@ pub(super) fn renewal(expiration: Duration) -> Instant {
 mod tests {
     use super::*;
 
-    fn set(key: &str, text: &str) -> Values {
-        let mut values = Values::default();
+    fn set(key: &str, text: &str) -> PendingValues {
+        let mut values = PendingValues::default();
         values.set(key.to_owned(), text.as_bytes().to_vec(), Duration::from_secs(60));
         values
     }
 
-    fn texts(values: &Values) -> Vec<(&str, &[u8])> {
+    fn texts(values: &PendingValues) -> Vec<(&str, &[u8])> {
         values.sets.iter().map(|(key, value)| (key.as_str(), &*value.bytes)).collect()
     }
 
@@ -219,7 +219,7 @@ mod tests {
     fn what_is_over_the_limit_is_left_out() {
         let mut pending = Pending::default();
         let big = |key: &str| {
-            let mut values = Values::default();
+            let mut values = PendingValues::default();
             values.set(key.to_owned(), vec![0; LIMIT / 2 + 1], Duration::from_secs(60));
             values
         };

@@ -19,9 +19,9 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::outcome::{done_outcome, failed_outcome};
-use super::retry::{TRIES, pause};
+use super::retry::{TRIES, pause_before_retry};
 use super::{delete, secrets};
-use crate::watch::failure::{has_code, is_transient, reason};
+use crate::watch::failure::{error_reason, has_code, is_transient};
 pub use applier::Applier;
 use attempt::ApplyAttempt;
 pub use merge::with_last_applied;
@@ -103,7 +103,7 @@ impl Applier<'_> {
         };
         // As in Argo CD, unknown fields are dropped by the server, and so are no difference.
         let send = Sender::new(self, &resource, key, false, true);
-        send.server_side(target).await.map_err(|error| reason(&error))
+        send.server_side(target).await.map_err(|error| error_reason(&error))
     }
 
     /// The dry run of every strategy except server-side apply. It sends no request: what
@@ -176,12 +176,12 @@ impl Applier<'_> {
             }
             // Without a name it can only be found by its stamp, in the cache.
             if manifest.name().is_empty() {
-                return ActionResult::Unknown(reason(&error));
+                return ActionResult::Unknown(error_reason(&error));
             }
             if again {
-                let error = reason(&error);
+                let error = error_reason(&error);
                 tracing::debug!(resource = %key, tries, error, "the object may have been created");
-                pause(key, tries).await;
+                pause_before_retry(key, tries).await;
                 tries += 1;
             }
             let found = match self.cluster.read(send.resource, key).await {
@@ -355,7 +355,7 @@ impl Applier<'_> {
         send: &Sender<'_>,
     ) -> Result<Option<Arc<Value>>, ActionResult> {
         if (2..ATTEMPTS).contains(&attempt) {
-            pause(send.key, attempt - 1).await;
+            pause_before_retry(send.key, attempt - 1).await;
         }
         let live = self.cluster.read(send.resource, send.key).await;
         live.map_err(|error| ActionResult::Unknown(error.to_string()))

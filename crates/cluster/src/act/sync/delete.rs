@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::meter::Meter;
 use super::outcome::{done_outcome, failed_outcome, object_api};
-use super::retry::{self, pause};
-use crate::watch::cluster_cache::{ClusterCache, raw};
-use crate::watch::failure::{checked, has_code, reason};
+use super::retry::{self, pause_before_retry};
+use crate::watch::cluster_cache::{ClusterCache, raw_object};
+use crate::watch::failure::{checked, error_reason, has_code};
 use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 use wavegate_api::resource_key::ResourceKey;
@@ -72,7 +72,7 @@ pub async fn delete_object(
                     cluster.remove(key, uid);
                     return ActionResult::Gone;
                 };
-                let object = raw(object, resource);
+                let object = raw_object(object, resource);
                 let held = object.is_deleting() && object.finalizers().next().is_some();
                 // Some servers return the object that they have just removed; the watch
                 // reports the removal.
@@ -90,7 +90,7 @@ pub async fn delete_object(
         if !has_code(&error, 409) {
             return failed_outcome(&error);
         }
-        refusal = reason(&error);
+        refusal = error_reason(&error);
         // Usually, the precondition failed, since the name refers to another object now.
         match cluster.read(resource, key).await {
             Ok(Some(object)) if object.uid() == uid => {
@@ -104,7 +104,7 @@ pub async fn delete_object(
         }
         // Otherwise, a busy server refuses once, and an admission webhook each time.
         if attempt < ATTEMPTS {
-            pause(key, attempt).await;
+            pause_before_retry(key, attempt).await;
         }
     }
     ActionResult::Failed(refusal)
@@ -146,7 +146,7 @@ pub async fn remove_finalizer(
         };
         match retry::on_transient_errors(key, request).await {
             Ok(object) => {
-                let object = raw(object, resource);
+                let object = raw_object(object, resource);
                 if object.is_deleting() && object.finalizers().next().is_none() {
                     cluster.remove(key, uid);
                     return ActionResult::Gone;
@@ -156,7 +156,7 @@ pub async fn remove_finalizer(
                 return done_outcome(key, "released", &object, false);
             }
             Err(error) if has_code(&error, 404) => return ActionResult::Gone,
-            Err(error) if has_code(&error, 409) => pause(key, attempt).await,
+            Err(error) if has_code(&error, 409) => pause_before_retry(key, attempt).await,
             Err(error) => return failed_outcome(&error),
         }
     }

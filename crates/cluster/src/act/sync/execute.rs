@@ -14,14 +14,14 @@ use super::request_limit::RequestLimit;
 use super::{delete, outcome};
 use crate::watch::cluster_cache::ClusterCache;
 use wavegate_api::{GroupVersionKind, Raw, ResourceKey};
-use wavegate_application::Target;
+use wavegate_application::PlacedTarget;
 use wavegate_application::delete_hooks::DeleteHook;
 use wavegate_application::finalize::Removal;
 use wavegate_application::left_hooks::Hook;
-use wavegate_application::operate::Act;
-use wavegate_application::owner::Owner;
+use wavegate_application::operate::OperationAct;
+use wavegate_application::owner::DeletionOwner;
 use wavegate_engine::sync::{
-    Action, ActionOutcome, ActionResult, Apply, ApplyMethod, Object, TaskKey,
+    Action, ActionOutcome, ActionResult, Apply, ApplyMethod, LiveState, TaskKey,
 };
 
 /// Timeout of an action. It is longer than every wait inside an action.
@@ -63,7 +63,7 @@ pub struct Executor<'a> {
     /// The manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
     /// The owner of the objects.
-    pub owner: Owner<'a>,
+    pub owner: DeletionOwner<'a>,
     /// Maximum number of actions in parallel.
     pub parallel: usize,
     /// The limit of requests of the whole process (SE-566).
@@ -95,7 +95,7 @@ impl Executor<'_> {
     }
 
     /// Runs the groups of an operation one after the other, the actions of a group in parallel.
-    pub async fn run(&self, act: &Act, targets: &[Target]) -> Vec<ActionOutcome> {
+    pub async fn run(&self, act: &OperationAct, targets: &[PlacedTarget]) -> Vec<ActionOutcome> {
         let mut outcomes = Vec::new();
         for group in &act.groups {
             let parallel = self.parallel.max(1);
@@ -123,7 +123,12 @@ impl Executor<'_> {
         outcomes
     }
 
-    async fn one(&self, action: &Action, act: &Act, targets: &[Target]) -> ActionResult {
+    async fn one(
+        &self,
+        action: &Action,
+        act: &OperationAct,
+        targets: &[PlacedTarget],
+    ) -> ActionResult {
         let live = |task: &TaskKey| act.live.get(&task.resource);
         let object = |task: &TaskKey| live(task).map(|live| Arc::clone(&live.object));
         let happened = match action {
@@ -173,7 +178,12 @@ impl Executor<'_> {
     /// Applies an object. When its definition was changed by the same sync, the server
     /// may still drop the new fields for a short time: then the object is applied again,
     /// so that a successful sync includes them.
-    async fn apply(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> ActionResult {
+    async fn apply(
+        &self,
+        apply: &Apply,
+        mut live: Option<Arc<Value>>,
+        act: &OperationAct,
+    ) -> ActionResult {
         let request = &apply.request;
         let defined = is_defined(apply, act);
         let mut pauses = CUT_OFF_PAUSES.into_iter();
@@ -193,7 +203,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn resource(&self, target: &Object) -> Result<ApiResource, ActionResult> {
+    async fn resource(&self, target: &LiveState) -> Result<ApiResource, ActionResult> {
         let ResourceKey { group, kind, .. } = &target.key;
         self.served(&GroupVersionKind::new(group, &target.version, kind)).await
     }
@@ -207,7 +217,12 @@ impl Executor<'_> {
         }
     }
 
-    async fn read(&self, task: &TaskKey, act: &Act, targets: &[Target]) -> ActionResult {
+    async fn read(
+        &self,
+        task: &TaskKey,
+        act: &OperationAct,
+        targets: &[PlacedTarget],
+    ) -> ActionResult {
         let key = &task.resource;
         let target = targets.iter().find(|target| target.key == *key);
         let live = || act.live.get(key).map(|live| GroupVersionKind::of(&live.object));
@@ -294,7 +309,7 @@ impl Executor<'_> {
 }
 
 /// Whether the kind of an object is defined by the same sync.
-fn is_defined(apply: &Apply, act: &Act) -> bool {
+fn is_defined(apply: &Apply, act: &OperationAct) -> bool {
     let ResourceKey { group, kind, .. } = &apply.request.key;
     act.defined.contains(&(group.clone(), kind.clone()))
 }

@@ -4,7 +4,7 @@ use kube::api::{Api, DynamicObject};
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use crate::watch::failure::{is_unknown, reason};
+use crate::watch::failure::{error_reason, is_unknown};
 use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_engine::sync::{self, ActionResult};
@@ -12,9 +12,9 @@ use wavegate_engine::sync::{self, ActionResult};
 /// A failed request as an outcome for the sync engine.
 pub fn failed_outcome(error: &kube::Error) -> ActionResult {
     if is_unknown(error) {
-        ActionResult::Unknown(reason(error))
+        ActionResult::Unknown(error_reason(error))
     } else {
-        ActionResult::Failed(reason(error))
+        ActionResult::Failed(error_reason(error))
     }
 }
 

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes dry runs, `parallel` at once, and keeps the answers. Returns the objects whose dry run
 /// failed, with the reasons.
-pub async fn predict(
+pub async fn predict_all(
     applier: &Applier<'_>,
     runs: Vec<DryRun>,
     parallel: usize,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::watch::failure;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_application::memory::digest;
+use wavegate_application::memory::digest_of;
 
 /// Maximum number of attempts.
 pub const TRIES: u32 = 5;
@@ -36,15 +36,15 @@ where
         if !failure::is_transient(error) {
             return None;
         }
-        let error = failure::reason(error);
+        let error = failure::error_reason(error);
         tracing::debug!(resource = %key, tries, error, "retrying the request");
         Some(length(key, tries))
     };
-    failure::retry(TRIES, pause, request).await
+    failure::retry_request(TRIES, pause, request).await
 }
 
 /// Waits after this number of failed attempts.
-pub async fn pause(key: &ResourceKey, tries: u32) {
+pub async fn pause_before_retry(key: &ResourceKey, tries: u32) {
     tokio::time::sleep(length(key, tries)).await;
 }
 
@@ -53,13 +53,13 @@ pub async fn pause(key: &ResourceKey, tries: u32) {
 fn length(key: &ResourceKey, tries: u32) -> Duration {
     let factor = 3_u32.saturating_pow(tries.saturating_sub(1)).saturating_mul(2);
     let most = SHORTEST.saturating_mul(factor).min(LONGEST);
-    most.mul_f64(0.5 + 0.5 * jitter(&(key, tries)))
+    most.mul_f64(0.5 + 0.5 * jitter_of(&(key, tries)))
 }
 
 /// A number between 0 and 1, derived from a value such as a key, so that objects are spread
 /// evenly and tests are deterministic.
-pub fn jitter(of: &impl Hash) -> f64 {
-    (digest(of) % 1000) as f64 / 1000.0
+pub fn jitter_of(of: &impl Hash) -> f64 {
+    (digest_of(of) % 1000) as f64 / 1000.0
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use super::meter::Meter;
 use super::retry::TRIES;
 use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::{ClusterCache, ClusterReach};
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use wavegate_api::ResourceKey;
 use wavegate_api::tracking::Tracking;
-use wavegate_application::owner::Owner;
+use wavegate_application::owner::DeletionOwner;
 use wavegate_engine::sync::{
     ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, Propagation,
 };
@@ -70,7 +70,7 @@ impl World {
         let matcher = move |request: &RequestRecord| {
             request.client == US && request.resource == "configmaps" && request.verb == verb
         };
-        self.server.inject(Fault::new(effect.clone(), matcher).times(times as usize));
+        self.server.inject(InjectedFault::new(effect.clone(), matcher).times(times as usize));
     }
 
     /// How many requests of this verb the controller has sent.
@@ -88,8 +88,11 @@ impl World {
     }
 
     fn applier(&self) -> Applier<'_> {
-        let owner =
-            Owner { tracking: &self.tracking, control_plane_namespace: "argocd", uid: "uid" };
+        let owner = DeletionOwner {
+            tracking: &self.tracking,
+            control_plane_namespace: "argocd",
+            uid: "uid",
+        };
         Applier {
             cluster: &self.cluster,
             client: self.cluster.client(),

@@ -9,7 +9,7 @@ use kube::core::gvk::GroupVersionKind as KubeKind;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use tokio::time::Instant;
 
-use crate::watch::failure::{self, has_code, is_transient, reason};
+use crate::watch::failure::{self, error_reason, has_code, is_transient};
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 
 /// A missing kind does not cause another discovery within this time, unless a definition
@@ -177,7 +177,7 @@ impl KnownKinds {
                 Err(error) => {
                     let versions = group.versions.into_iter();
                     self.silent_versions.extend(versions.map(|version| version.group_version));
-                    self.silent.insert(group.name, reason(&error));
+                    self.silent.insert(group.name, error_reason(&error));
                 }
             }
         }
@@ -276,7 +276,7 @@ async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
         // 401: credentials that are being replaced (SE-205).
         (is_transient(error) || has_code(error, 404) || has_code(error, 401)).then(|| PAUSE * tries)
     };
-    failure::retry(TRIES, pause, || Discovery::new(client.clone()).run()).await
+    failure::retry_request(TRIES, pause, || Discovery::new(client.clone()).run()).await
 }
 
 /// A version without `v`, pre-release and build: charts compare with plain versions.

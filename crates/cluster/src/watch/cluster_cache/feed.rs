@@ -18,7 +18,7 @@ use super::owner_graph::OwnerGraph;
 use super::raw_object::RawObject;
 use super::wanted::WantedKinds;
 use crate::watch::failure::{has_code, is_transient};
-use crate::watch::follow::words;
+use crate::watch::follow::watch_error;
 use crate::watch::watched::Watched;
 use wavegate_api::Raw;
 use wavegate_api::kind::GroupVersionKind;
@@ -263,7 +263,7 @@ impl Feed {
     }
 
     pub(super) fn fail(&self, error: &watcher::Error) {
-        let reason = words(error);
+        let reason = watch_error(error);
         tracing::debug!(kind = self.name(), %reason, "watch interrupted");
         let mut failures = self.failures.lock();
         let in_a_row = failures.last.as_ref().is_some_and(|last| last.at.elapsed() < IN_A_ROW);

@@ -48,7 +48,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use crate::watch::failure::{checked, reason};
+use crate::watch::failure::{checked, error_reason};
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 use wavegate_api::resource_key::ResourceKey;
 
@@ -275,7 +275,7 @@ impl ClusterCache {
     }
 
     fn discovery_failed(&self, known: &mut KnownKinds, error: &kube::Error) -> Error {
-        let reason = reason(error);
+        let reason = error_reason(error);
         known.fail(&reason);
         Error::Discovery { server: self.server.clone(), reason }
     }
@@ -469,9 +469,9 @@ impl ClusterCache {
             Err(error) => Err(error),
         };
         let read =
-            read.map_err(|error| Error::Read { key: key.clone(), reason: reason(&error) })?;
+            read.map_err(|error| Error::Read { key: key.clone(), reason: error_reason(&error) })?;
         Ok(read.map(|object| {
-            let object = Arc::new(raw(object, resource));
+            let object = Arc::new(raw_object(object, resource));
             self.keep(&object);
             object
         }))
@@ -549,7 +549,7 @@ impl ClusterCache {
 }
 
 /// A dynamic object as raw JSON; list items have no type.
-pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
+pub fn raw_object(object: DynamicObject, resource: &ApiResource) -> Value {
     let mut data = match object.data {
         Value::Object(map) => map,
         _ => serde_json::Map::new(),

@@ -6,8 +6,8 @@ use futures::StreamExt;
 use kube::api::{ApiResource, ListParams};
 use serde_json::{Value, json};
 
-use super::{ClusterCache, raw};
-use crate::watch::failure::{checked, has_code, reason};
+use super::{ClusterCache, raw_object};
+use crate::watch::failure::{checked, error_reason, has_code};
 use wavegate_api::ResourceKey;
 
 /// Requests that are sent in parallel.
@@ -32,7 +32,7 @@ pub async fn in_time<T>(request: impl Future<Output = T>) -> Result<T, String> {
 }
 
 /// The answers to requests, of which some are sent in parallel.
-pub async fn all<T>(requests: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub async fn all_answers<T>(requests: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     futures::stream::iter(requests).buffer_unordered(PARALLEL).collect().await
 }
 
@@ -58,7 +58,7 @@ impl ClusterCache {
         keep: impl Fn(Value) -> Option<T>,
     ) -> Vec<ListedObjects<T>> {
         let keep = &keep;
-        all(places.into_iter().map(|(resource, namespace)| async move {
+        all_answers(places.into_iter().map(|(resource, namespace)| async move {
             let mut objects = Vec::new();
             let each = |object| objects.extend(keep(object));
             let done = self.list_once(&resource, &namespace, labels, false, each).await;
@@ -78,19 +78,19 @@ impl ClusterCache {
         key: &ResourceKey,
         whole: bool,
     ) -> Result<Option<Value>, String> {
-        checked(key).map_err(|error| reason(&error))?;
+        checked(key).map_err(|error| error_reason(&error))?;
         let api = self.api(resource, &key.namespace);
         let found = match whole {
             true => {
                 let found = in_time(api.get_opt(&key.name)).await?;
-                found.map(|found| found.map(|object| raw(object, resource)))
+                found.map(|found| found.map(|object| raw_object(object, resource)))
             }
             false => {
                 let found = in_time(api.get_metadata_opt(&key.name)).await?;
                 found.map(|found| found.map(|object| metadata(resource, &object.metadata)))
             }
         };
-        found.map_err(|error| reason(&error))
+        found.map_err(|error| error_reason(&error))
     }
 
     /// Lists a kind page by page; only the metadata of its objects unless `whole`. Returns
@@ -113,7 +113,10 @@ impl ClusterCache {
         for _ in 0..MAX_PAGES {
             let next = match whole {
                 true => in_time(api.list(&params)).await?.map(|list| {
-                    list.items.into_iter().map(|object| raw(object, resource)).for_each(&mut each);
+                    list.items
+                        .into_iter()
+                        .map(|object| raw_object(object, resource))
+                        .for_each(&mut each);
                     list.metadata.continue_
                 }),
                 false => in_time(api.list_metadata(&params)).await?.map(|list| {
@@ -126,7 +129,7 @@ impl ClusterCache {
                 Ok(next) => next,
                 // Its definition was removed, or it cannot be listed.
                 Err(error) if has_code(&error, 404) || has_code(&error, 405) => return Ok(true),
-                Err(error) => return Err(reason(&error)),
+                Err(error) => return Err(error_reason(&error)),
             };
             match next.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),

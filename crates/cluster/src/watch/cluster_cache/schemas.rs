@@ -18,7 +18,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use super::structure;
-use crate::watch::failure::reason;
+use crate::watch::failure::error_reason;
 use wavegate_api::kind::KindRef;
 use wavegate_api::openapi::Document;
 
@@ -281,7 +281,7 @@ async fn get(client: &kube::Client, path: &str) -> Result<Vec<u8>, Refused> {
         .header(http::header::ACCEPT, "application/json")
         .body(kube::client::Body::empty())
         .map_err(|error| other(&error))?;
-    let answer = client.send(request).await.map_err(|error| other(&reason(&error)))?;
+    let answer = client.send(request).await.map_err(|error| other(&error_reason(&error)))?;
     match answer.status().as_u16() {
         200 => {}
         404 => return Err(Refused::Absent),

@@ -22,7 +22,7 @@ use super::discovery::plain_version;
 use super::feed::PAGE;
 use super::reach::SurveyMode;
 use super::surveyed::{SurveyFailure, gvk};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{error_reason, has_code};
 use wavegate_api::kind::GroupVersionKind;
 
 /// Kinds that are listed in parallel.
@@ -267,7 +267,7 @@ impl ClusterCache {
                 Unlisted::Failed(SurveyFailure::new(why))
             })?;
             let list = list.map_err(|error| match has_code(&error, 404) {
-                true => Unlisted::NotFound(reason(&error)),
+                true => Unlisted::NotFound(error_reason(&error)),
                 false => Unlisted::Failed(SurveyFailure::of(&error)),
             })?;
             // Objects with an owner are never managed (SE-115), such as Pods with the

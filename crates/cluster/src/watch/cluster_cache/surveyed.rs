@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{error_reason, has_code};
 use crate::watch::watched::Watched;
 use wavegate_api::kind::GroupVersionKind;
 
@@ -52,7 +52,7 @@ impl SurveyFailure {
     }
 
     pub(super) fn of(error: &kube::Error) -> Self {
-        Self { is_forbidden: has_code(error, 403), ..Self::new(reason(error)) }
+        Self { is_forbidden: has_code(error, 403), ..Self::new(error_reason(error)) }
     }
 }
 

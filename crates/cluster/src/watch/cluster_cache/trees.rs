@@ -12,7 +12,7 @@ use super::feed::LIST_TIMEOUT;
 use super::owner_graph::{IsOrphan, OwnerGraph};
 use super::survey::ALIASES;
 use super::surveyed::gvk;
-use crate::watch::failure::reason;
+use crate::watch::failure::error_reason;
 use wavegate_api::kind::GroupVersionKind;
 
 /// Interval between looks for new kinds without a trigger.
@@ -92,7 +92,7 @@ impl ClusterCache {
                     AGAIN
                 }
                 Err(error) => {
-                    let error = reason(&error);
+                    let error = error_reason(&error);
                     tracing::debug!(server = self.server, error, "cannot read the kinds");
                     AGAIN_AFTER_FAILURE
                 }

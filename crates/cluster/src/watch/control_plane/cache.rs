@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::kind::Kind;
 use crate::watch::mutation_cache::{Gone, is_older, number};
-use crate::watch::object::Object;
+use crate::watch::object::StoredObject;
 use crate::watch::watched::Watched;
 use wavegate_api::ObjectKey;
 
@@ -29,22 +29,22 @@ pub enum Origin {
 
 /// A changed object.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct ObjectChange {
     /// Its kind.
     pub kind: Kind,
     /// Its key.
     pub key: ObjectKey,
     /// The previous version.
-    pub old: Option<Object>,
+    pub old: Option<StoredObject>,
     /// The new version; `None` when it was deleted.
-    pub new: Option<Object>,
+    pub new: Option<StoredObject>,
     /// The source of the change.
     pub origin: Origin,
 }
 
 #[derive(Debug)]
 struct Entry {
-    object: Object,
+    object: StoredObject,
     /// The UID of the ApplicationSet that controls it.
     owner: Option<Arc<str>>,
     /// The number of the listing in which it was last seen or written.
@@ -70,7 +70,7 @@ pub struct Cache {
     is_absent: AtomicBool,
     /// That is not certain: it may exist, and cannot be read.
     is_hidden: AtomicBool,
-    subscribers: Mutex<Vec<UnboundedSender<Change>>>,
+    subscribers: Mutex<Vec<UnboundedSender<ObjectChange>>>,
 }
 
 impl Cache {
@@ -88,12 +88,12 @@ impl Cache {
     }
 
     /// The latest known version of an object.
-    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+    pub fn get(&self, key: &ObjectKey) -> Option<StoredObject> {
         self.inner.read().objects.get(key).map(|entry| entry.object.clone())
     }
 
     /// All objects of a namespace, by name.
-    pub fn in_namespace(&self, namespace: &str) -> BTreeMap<String, Object> {
+    pub fn in_namespace(&self, namespace: &str) -> BTreeMap<String, StoredObject> {
         let from = ObjectKey::new(namespace, "");
         let inner = self.inner.read();
         let entries = inner.objects.range(from..).take_while(|(key, _)| key.namespace == namespace);
@@ -101,14 +101,14 @@ impl Cache {
     }
 
     /// The objects that an ApplicationSet controls, by its UID.
-    pub fn owned_by(&self, uid: &str) -> Vec<Object> {
+    pub fn owned_by(&self, uid: &str) -> Vec<StoredObject> {
         let inner = self.inner.read();
         let keys = inner.owned.get(uid).into_iter().flatten();
         keys.filter_map(|key| Some(inner.objects.get(key)?.object.clone())).collect()
     }
 
     /// All objects.
-    pub fn all(&self) -> Vec<Object> {
+    pub fn all(&self) -> Vec<StoredObject> {
         self.inner.read().objects.values().map(|entry| entry.object.clone()).collect()
     }
 
@@ -140,20 +140,25 @@ impl Cache {
     }
 
     /// Subscribes to changes; objects that are already in the cache come first, as new.
-    pub fn subscribe(&self) -> UnboundedReceiver<Change> {
+    pub fn subscribe(&self) -> UnboundedReceiver<ObjectChange> {
         let (send, receive) = unbounded_channel();
         let inner = self.inner.write();
         for (key, entry) in &inner.objects {
             let (key, new) = (key.clone(), Some(entry.object.clone()));
-            let _ =
-                send.send(Change { kind: self.kind, key, old: None, new, origin: Origin::Watch });
+            let _ = send.send(ObjectChange {
+                kind: self.kind,
+                key,
+                old: None,
+                new,
+                origin: Origin::Watch,
+            });
         }
         self.subscribers.lock().push(send);
         receive
     }
 
     /// Adds the response to an own write.
-    pub fn wrote(&self, object: Object, by: Origin) {
+    pub fn wrote(&self, object: StoredObject, by: Origin) {
         self.put(object, by);
     }
 
@@ -166,7 +171,7 @@ impl Cache {
         }
     }
 
-    pub(super) fn put(&self, object: Object, origin: Origin) {
+    pub(super) fn put(&self, object: StoredObject, origin: Origin) {
         let key = object.key();
         let mut inner = self.inner.write();
         if inner.gone.contains(object.uid()) {
@@ -183,16 +188,16 @@ impl Cache {
         let old = inner.take(&key);
         let owner = match self.kind {
             Kind::Application | Kind::Run => {
-                owner(&object).map(|owner| inner.own(&owner.uid, &key))
+                set_owner(&object).map(|owner| inner.own(&owner.uid, &key))
             }
             Kind::ApplicationSet | Kind::Project | Kind::Secret | Kind::Policy => None,
         };
         inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
-        self.publish(Change { kind: self.kind, key, old, new: Some(object), origin });
+        self.publish(ObjectChange { kind: self.kind, key, old, new: Some(object), origin });
     }
 
     /// Applies a deletion event of the watch.
-    pub(super) fn deleted(&self, object: &Object) {
+    pub(super) fn deleted(&self, object: &StoredObject) {
         self.gone(&object.key(), object.uid(), Origin::Watch);
     }
 
@@ -204,7 +209,7 @@ impl Cache {
     /// Ends a listing: objects that it does not contain are deleted. Returns the objects
     /// that were written since it started and that it does not contain: they must be
     /// read, as the watch does not report their deletion if it has already happened.
-    pub(super) fn end(&self, seen: &BTreeSet<ObjectKey>) -> Vec<Object> {
+    pub(super) fn end(&self, seen: &BTreeSet<ObjectKey>) -> Vec<StoredObject> {
         let mut inner = self.inner.write();
         let listing = inner.listing;
         let unseen = inner.objects.iter().filter(|(key, _)| !seen.contains(*key));
@@ -239,7 +244,7 @@ impl Cache {
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
         let Some(old) = inner.take(key) else { return };
-        self.publish(Change {
+        self.publish(ObjectChange {
             kind: self.kind,
             key: key.clone(),
             old: Some(old),
@@ -249,7 +254,7 @@ impl Cache {
     }
 
     /// Called with the lock held, so that changes arrive in order.
-    fn publish(&self, change: Change) {
+    fn publish(&self, change: ObjectChange) {
         self.subscribers.lock().retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }
@@ -262,7 +267,7 @@ impl Inner {
         uid
     }
 
-    fn take(&mut self, key: &ObjectKey) -> Option<Object> {
+    fn take(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         let Entry { object, owner, .. } = self.objects.remove(key)?;
         if let Some(uid) = owner
             && let Some(keys) = self.owned.get_mut(&uid)
@@ -278,7 +283,7 @@ impl Inner {
 
 /// The ApplicationSet that controls an Application or a RolloutRun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct SetOwner {
     /// Its name.
     pub name: String,
     /// Its UID.
@@ -286,9 +291,9 @@ pub struct Owner {
 }
 
 /// The ApplicationSet that controls an object, if any.
-pub fn owner(object: &Object) -> Option<Owner> {
+pub fn set_owner(object: &StoredObject) -> Option<SetOwner> {
     let is_set =
         |owner: &&OwnerReference| owner.kind == "ApplicationSet" && owner.controller == Some(true);
     let owner = object.owners().iter().find(is_set)?;
-    Some(Owner { name: owner.name.clone(), uid: owner.uid.clone() })
+    Some(SetOwner { name: owner.name.clone(), uid: owner.uid.clone() })
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 
-use crate::watch::object::resource;
+use crate::watch::object::kind_resource;
 use wavegate_api::steering;
 
 /// The kinds.
@@ -38,12 +38,12 @@ impl Kind {
 
     pub(super) fn resource(self) -> ApiResource {
         match self {
-            Self::ApplicationSet => resource("ApplicationSet"),
-            Self::Application => resource("Application"),
-            Self::Project => resource("AppProject"),
+            Self::ApplicationSet => kind_resource("ApplicationSet"),
+            Self::Application => kind_resource("Application"),
+            Self::Project => kind_resource("AppProject"),
             Self::Secret => ApiResource::erase::<Secret>(&()),
-            Self::Policy => resource(steering::POLICY),
-            Self::Run => resource(steering::RUN),
+            Self::Policy => kind_resource(steering::POLICY),
+            Self::Run => kind_resource(steering::RUN),
         }
     }
 

@@ -32,15 +32,15 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{existing, has_code, reason};
+use super::failure::{error_reason, existing_object, has_code};
 use super::follow::{follow_listings, with_log_except};
-use super::object::{Object, api};
+use super::object::{StoredObject, kind_api};
 use super::trust::Trust;
 use wavegate_api::Raw;
 use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use wavegate_api::cluster::ClusterSecret;
 
-pub use cache::{Cache, Change, Origin, Owner, owner};
+pub use cache::{Cache, ObjectChange, Origin, SetOwner, set_owner};
 pub use clusters::{cluster_secret, clusters_of};
 pub use kind::Kind;
 
@@ -54,7 +54,7 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// Kinds that the server refuses to list, and why.
-pub type Unread = BTreeMap<Kind, String>;
+pub type UnreadKind = BTreeMap<Kind, String>;
 
 /// A kind of the control plane must not be watched any more: what is known of it would go
 /// stale.
@@ -69,7 +69,7 @@ pub struct Forbidden {
 
 /// What is watched.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct WatchedScope {
     /// The namespace of projects and Secrets.
     pub namespace: String,
     /// Whether ApplicationSets, and with them RolloutPolicies and RolloutRuns, are watched in
@@ -86,7 +86,7 @@ pub struct Scope {
 /// The caches.
 #[derive(Debug)]
 pub struct ControlPlane {
-    scope: Scope,
+    scope: WatchedScope,
     /// ApplicationSets.
     pub sets: Arc<Cache>,
     /// Applications.
@@ -101,14 +101,14 @@ pub struct ControlPlane {
     pub runs: Arc<Cache>,
     /// Whether the log says that they are not available.
     said_absent: AtomicBool,
-    unread: tokio::sync::watch::Sender<Unread>,
+    unread: tokio::sync::watch::Sender<UnreadKind>,
     /// Keys and certificates of Git servers.
     pub trust: Arc<Trust>,
 }
 
 impl ControlPlane {
     /// Empty caches; [`Self::run`] starts the watches.
-    pub fn new(scope: Scope) -> Self {
+    pub fn new(scope: WatchedScope) -> Self {
         Self {
             scope,
             sets: Arc::new(Cache::new(Kind::ApplicationSet)),
@@ -125,7 +125,7 @@ impl ControlPlane {
 
     /// The kinds that must not be listed, for those who wait for them. They are listed again
     /// until they can be.
-    pub fn unread(&self) -> tokio::sync::watch::Receiver<Unread> {
+    pub fn unread(&self) -> tokio::sync::watch::Receiver<UnreadKind> {
         self.unread.subscribe()
     }
 
@@ -168,7 +168,7 @@ impl ControlPlane {
     /// The cluster Secrets, without their credentials, by name.
     pub fn clusters(&self) -> Vec<ClusterSecret> {
         let secrets = self.secrets.all();
-        let read = |object: &Object| cluster_secret(&object.read::<Secret>().ok()?);
+        let read = |object: &StoredObject| cluster_secret(&object.read::<Secret>().ok()?);
         let mut clusters: Vec<ClusterSecret> = secrets.iter().filter_map(read).collect();
         clusters.sort();
         clusters
@@ -221,7 +221,7 @@ impl ControlPlane {
             Kind::Project | Kind::Secret => false,
         };
         let namespace = (!everywhere).then_some(self.scope.namespace.as_str());
-        let api = api(client, namespace, &kind.resource());
+        let api = kind_api(client, namespace, &kind.resource());
         let mut config = watcher::Config::default().page_size(PAGE);
         if kind == Kind::Secret {
             config = config.labels(SECRET_TYPE_LABEL);
@@ -270,7 +270,7 @@ impl ControlPlane {
     }
 
     /// The part of an object that is kept.
-    fn kept(&self, kind: Kind, object: Object) -> Object {
+    fn kept(&self, kind: Kind, object: StoredObject) -> StoredObject {
         if kind != Kind::Secret || self.scope.syncs {
             return object;
         }
@@ -291,7 +291,7 @@ impl ControlPlane {
             return Ok(());
         }
         let (kind, is_refused) = (cache.kind(), has_code(cause, 403));
-        let why = reason(cause);
+        let why = error_reason(cause);
         if is_refused && self.scope.syncs && kind != Kind::ApplicationSet && cache.is_listed() {
             return Err(Forbidden { what: kind.plural(), reason: why });
         }
@@ -311,7 +311,7 @@ impl ControlPlane {
                 true,
             ),
             Absence::Missing(why) => {
-                let definitions = Api::<Object>::all_with(
+                let definitions = Api::<StoredObject>::all_with(
                     client.clone(),
                     &ApiResource::erase::<CustomResourceDefinition>(&()),
                 );
@@ -345,16 +345,16 @@ impl ControlPlane {
     }
 
     /// Reads objects whose existence the listing does not show.
-    async fn read_unsure(&self, client: &Client, cache: &Cache, unsure: Vec<Object>) {
+    async fn read_unsure(&self, client: &Client, cache: &Cache, unsure: Vec<StoredObject>) {
         for object in unsure {
             let namespace = Some(object.namespace());
-            let api: Api<Object> = api(client, namespace, &cache.kind().resource());
-            match existing(api.get(object.name()).await) {
+            let api: Api<StoredObject> = kind_api(client, namespace, &cache.kind().resource());
+            match existing_object(api.get(object.name()).await) {
                 Ok(Some(found)) if found.uid() == object.uid() => {}
                 Ok(_) => cache.deleted(&object),
                 // The next listing shows it.
                 Err(error) => {
-                    tracing::debug!(key = %object.key(), error = reason(&error), "cannot read the object");
+                    tracing::debug!(key = %object.key(), error = error_reason(&error), "cannot read the object");
                 }
             }
         }
@@ -380,10 +380,10 @@ fn absence(error: &watcher::Error) -> Option<Absence> {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)
             if has_code(error, 404) =>
         {
-            Some(Absence::Missing(reason(error)))
+            Some(Absence::Missing(error_reason(error)))
         }
         watcher::Error::InitialListFailed(error) if has_code(error, 403) => {
-            Some(Absence::Refused(reason(error)))
+            Some(Absence::Refused(error_reason(error)))
         }
         _ => None,
     }

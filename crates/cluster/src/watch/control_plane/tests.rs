@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::*;
 use crate::act::commands::manifests;
-use crate::watch::object::resource;
-use kube_sim::{Effect, Fault, RequestRecord, Server};
+use crate::watch::object::kind_resource;
+use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use wavegate_api::{ObjectKey, crds, steering};
 
-fn object(name: &str, uid: &str, version: &str, owner: &str) -> Object {
+fn object(name: &str, uid: &str, version: &str, owner: &str) -> StoredObject {
     let owners = json!([
         {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "x", "controller": true},
         {"apiVersion": "v1", "kind": "ApplicationSet", "name": "set", "uid": owner, "controller": true},
@@ -78,7 +78,7 @@ fn objects_missing_in_a_listing_are_deleted_unless_written_since() {
     cache.wrote(object("d", "4", "8", "s"), Origin::ApplicationSets);
     cache.put(object("a", "1", "5", "s"), Origin::Watch);
     let unsure = cache.end(&BTreeSet::from([ObjectKey::new("ns", "a")]));
-    let unsure: Vec<&str> = unsure.iter().map(Object::name).collect();
+    let unsure: Vec<&str> = unsure.iter().map(StoredObject::name).collect();
     assert_eq!(unsure, ["c", "d"]);
     assert_eq!(owned(&cache, "s"), ["a", "c", "d"]);
     let names: Vec<String> = cache.in_namespace("ns").into_keys().collect();
@@ -95,7 +95,7 @@ struct Watched {
 
 impl Watched {
     fn start(server: Server) -> Self {
-        let scope = Scope {
+        let scope = WatchedScope {
             namespace: "default".into(),
             sets_everywhere: true,
             applications_everywhere: true,
@@ -124,7 +124,8 @@ impl Watched {
             "metadata": {"name": name}, "spec": {"paused": true},
         });
         let client = self.server.client();
-        let api: Api<Object> = api(&client, Some("default"), &resource(steering::POLICY));
+        let api: Api<StoredObject> =
+            kind_api(&client, Some("default"), &kind_resource(steering::POLICY));
         api.create(&PostParams::default(), &policy.into()).await.unwrap();
     }
 
@@ -138,21 +139,21 @@ impl Watched {
 async fn server_with(kinds: usize) -> Server {
     let server = Server::new();
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
-    for definition in crds::all().iter().take(kinds) {
+    for definition in crds::all_definitions().iter().take(kinds) {
         definitions.create(&PostParams::default(), definition).await.unwrap();
     }
     server
 }
 
-fn lists(code: u16, plural: &'static str) -> Fault {
+fn lists(code: u16, plural: &'static str) -> InjectedFault {
     asked("list", code, plural)
 }
 
-fn asked(verb: &'static str, code: u16, plural: &'static str) -> Fault {
+fn asked(verb: &'static str, code: u16, plural: &'static str) -> InjectedFault {
     let is_meant = move |request: &RequestRecord| {
         request.client == "controller" && request.verb == verb && request.resource == plural
     };
-    Fault::new(Effect::Status(code), is_meant).times(usize::MAX)
+    InjectedFault::new(Effect::Status(code), is_meant).times(usize::MAX)
 }
 
 /// ST-006.
@@ -244,7 +245,8 @@ async fn a_watch_that_is_refused_is_followed_by_a_listing() {
         "metadata": {"name": "late"}, "spec": {},
     });
     let client = watched.server.client();
-    let projects: Api<Object> = api(&client, Some("default"), &resource("AppProject"));
+    let projects: Api<StoredObject> =
+        kind_api(&client, Some("default"), &kind_resource("AppProject"));
     projects.create(&PostParams::default(), &project.into()).await.unwrap();
     let late = ObjectKey::new("default", "late");
     watched.until("listed anew", |plane| plane.projects.get(&late).is_some()).await;

@@ -1,6 +1,6 @@
 //! Approvals of deletions that are held (ST-050).
 
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 use serde_json::json;
 
 use super::emptied::of_clusters;
@@ -30,7 +30,7 @@ async fn what_is_left_of_approved_deletions_needs_no_other_approval_as_st_050() 
     let of_two = |request: &RequestRecord| {
         request.verb == "delete" && ["b", "c"].contains(&request.name.as_str())
     };
-    world.server.inject(Fault::new(Effect::Status(403), of_two).times(2));
+    world.server.inject(InjectedFault::new(Effect::Status(403), of_two).times(2));
     let none = fleet(&[], rolling());
     world.patch("ApplicationSet", "set", json!({"spec": none})).await;
     approve(&world, "TooManyDeletions", "a, b, c").await;

@@ -2,7 +2,7 @@
 //! AS-303, AS-304, AS-420, table A.14).
 
 use super::*;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
 
 const ERROR: &str = "ErrorOccurred";
@@ -493,7 +493,7 @@ async fn a_failed_status_write_is_tried_again_and_a_missing_set_is_no_error_as_1
     // 404: the set was deleted and created again in the meantime.
     for code in [500, 409, 503, 404] {
         let before = codes_since(0).len();
-        world.server.inject(Fault::new(Effect::Status(code), is_status_write));
+        world.server.inject(InjectedFault::new(Effect::Status(code), is_status_write));
         let project = format!("absent-{code}");
         change(&world, json!({"template": {"spec": {"project": project}}})).await;
         world.until_condition(ERROR, "True", "ApplicationValidationError", &project).await;
@@ -507,7 +507,7 @@ async fn a_failed_status_write_is_tried_again_and_a_missing_set_is_no_error_as_1
 
 #[tokio::test]
 async fn resources_are_listed_by_name_up_to_the_limit_as_191() {
-    let settings = deciding(Settings { max_resources: 2, ..Settings::default() });
+    let settings = deciding(DecisionSettings { max_resources: 2, ..DecisionSettings::default() });
     let world = ClusterState::start(settings).await;
     world
         .create("ApplicationSet", "set", {
@@ -543,7 +543,7 @@ async fn a_refresh_annotation_that_cannot_be_removed_is_reported_as_148_as_183_a
             && request.subresource.is_empty()
             && request.verb == "patch"
     };
-    world.server.inject(Fault::new(Effect::Status(403), is_removal).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), is_removal).times(usize::MAX));
     let asked = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH: "true"}}});
     world.patch("ApplicationSet", "set", asked).await;
     let reason = "RefreshApplicationError";

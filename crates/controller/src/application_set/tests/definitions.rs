@@ -15,9 +15,12 @@ use wavegate_rollout::application_set::rollout_io::rollout_storage::with_rollout
 /// Our definitions, or Argo CD's.
 pub(super) fn installed(theirs: bool) -> Vec<CustomResourceDefinition> {
     match theirs {
-        false => crds::all(),
+        false => crds::all_definitions(),
         true => {
-            let ours = crds::all().iter().map(|one| serde_json::to_value(one).unwrap()).collect();
+            let ours = crds::all_definitions()
+                .iter()
+                .map(|one| serde_json::to_value(one).unwrap())
+                .collect();
             let theirs = argo_cd::argo_cd(ours).into_iter();
             theirs.map(|one| serde_json::from_value(one).unwrap()).collect()
         }
@@ -168,7 +171,7 @@ async fn definitions_may_change_while_a_rollout_runs() {
     let seen = world.until("ApplicationSet", "set", |set| phase(set, "prod") == "Pending").await;
     assert_eq!(seen["status"]["rollout"]["step"], 2, "{}", seen["status"]);
     let ours: fn(&mut Value) = |fields| {
-        let all = serde_json::to_value(&crds::all()[0]).unwrap();
+        let all = serde_json::to_value(&crds::all_definitions()[0]).unwrap();
         let schema = &all["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         *fields = schema["properties"].clone();
     };

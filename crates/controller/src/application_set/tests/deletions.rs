@@ -1,7 +1,7 @@
 //! Deletions come last and wait for all other writes (AS-148).
 
 use super::*;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 
 fn generators(names: &[&str]) -> Value {
     let elements: Vec<Value> = names.iter().map(|name| json!({ "n": name })).collect();
@@ -28,7 +28,7 @@ async fn the_old_name_goes_only_when_the_new_one_is_there() {
                 && request.verb == "create"
                 && request.resource == "applications"
         };
-        world.server.inject(Fault::new(Effect::Status(code), is_create).times(4));
+        world.server.inject(InjectedFault::new(Effect::Status(code), is_create).times(4));
         let before = world.server.requests().len();
         generate(&world, &["app", &new]).await;
         world.until("Application", &old, is_going).await;

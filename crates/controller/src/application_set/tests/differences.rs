@@ -1,7 +1,7 @@
 //! Insignificant differences are not written, and ignored fields stay (AS-153, AS-163).
 
 use super::*;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 
 fn is_patch(request: &RequestRecord) -> bool {
     request.client == "sets" && request.verb == "patch" && request.resource == "applications"
@@ -91,7 +91,7 @@ async fn an_ignored_value_that_changes_during_the_write_of_its_list_stays_as_163
         json!([{"jqPathExpressions": [".spec.sources[].targetRevision"]}]);
     world.create("ApplicationSet", "set", spec.clone()).await;
     world.until("Application", "app", |_| true).await;
-    world.server.inject(Fault::new(Effect::Latency(Duration::from_secs(1)), is_patch));
+    world.server.inject(InjectedFault::new(Effect::Latency(Duration::from_secs(1)), is_patch));
     spec["template"]["spec"]["sources"] = json!([source("q", "main")]);
     world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
     // It is decided, and not yet applied.

@@ -167,7 +167,8 @@ async fn a_change_of_another_generator_releases_nothing() {
 
 #[tokio::test]
 async fn held_deletions_can_be_switched_off() {
-    let settings = deciding(Settings { hold_deletions: false, ..Settings::default() });
+    let settings =
+        deciding(DecisionSettings { hold_deletions: false, ..DecisionSettings::default() });
     let world = ClusterState::start(settings).await;
     world.add_cluster("a").await;
     world.create("ApplicationSet", "set", of_clusters(json!([]))).await;

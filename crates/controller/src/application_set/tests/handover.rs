@@ -137,7 +137,7 @@ async fn an_application_that_has_another_owner_by_now_is_not_deleted() {
         request.client == "sets" && request.verb == "delete" && request.resource == "applications"
     };
     let slow = kube_sim::Effect::Latency(Duration::from_secs(8));
-    world.server.inject(kube_sim::Fault::new(slow, is_deletion));
+    world.server.inject(kube_sim::InjectedFault::new(slow, is_deletion));
     world.patch("ApplicationSet", "old", of(&[])).await;
     let is_sent = async {
         while world.sent("delete", "applications").is_empty() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::{ReconcileResult, Trigger};
 use super::*;
-use crate::error::Error;
+use crate::error::ReconcileError;
 use wavegate_api::ObjectKey;
 
 /// The controller with a bug: it panics for one ApplicationSet, a few times.
@@ -29,7 +29,7 @@ impl Reconciler for Buggy {
         &self,
         key: &ObjectKey,
         trigger: Trigger<Request>,
-    ) -> Result<ReconcileResult, Error> {
+    ) -> Result<ReconcileResult, ReconcileError> {
         let take = |left: usize| left.checked_sub(1);
         if key.name == "bad"
             && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -39,7 +39,7 @@ impl Reconciler for Buggy {
         self.inner.reconcile(key, trigger).await
     }
 
-    async fn report(&self, key: &ObjectKey, error: &Error) {
+    async fn report(&self, key: &ObjectKey, error: &ReconcileError) {
         self.inner.report(key, error).await;
     }
 

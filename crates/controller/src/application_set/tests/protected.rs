@@ -2,8 +2,8 @@
 //! (AS-150, AS-167, AS-169), regardless of who deletes it and whether the controller runs.
 
 use super::*;
-use kube_sim::{Effect, Fault};
-use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers};
+use kube_sim::{Effect, InjectedFault};
+use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
 use wavegate_rollout::application_set::generate::policy::Policy;
 
 const NAMES: [&str; 2] = ["a", "b"];
@@ -24,7 +24,7 @@ fn is_protected(live: &Value) -> bool {
 }
 
 fn has_finalizer(set: &Value) -> bool {
-    finalizers(set).any(|one| one == RESOURCES_FINALIZER)
+    finalizers_of(set).any(|one| one == RESOURCES_FINALIZER)
 }
 
 impl ClusterState {
@@ -184,10 +184,10 @@ async fn the_policy_of_the_controller_protects_as_150_as_502() {
     for name in NAMES {
         world.until("Application", name, |_| true).await;
     }
-    let settings = deciding(Settings {
+    let settings = deciding(DecisionSettings {
         policy: Policy::CreateUpdate,
         policy_override: false,
-        ..Settings::default()
+        ..DecisionSettings::default()
     });
     world.restart(settings);
     world.until_protected().await;
@@ -220,7 +220,7 @@ async fn without_the_namespace_the_finalizer_protects_as_167() {
     let reads = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "get" && request.resource == "namespaces"
     };
-    world.server.inject(Fault::new(Effect::Status(403), reads).times(1000));
+    world.server.inject(InjectedFault::new(Effect::Status(403), reads).times(1000));
     world.create("ApplicationSet", "set", with_policy(Some("create-update"))).await;
     for name in NAMES {
         world.until("Application", name, |_| true).await;

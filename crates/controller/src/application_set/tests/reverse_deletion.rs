@@ -2,8 +2,8 @@
 //! AS-384, table A.13).
 
 use super::*;
-use kube_sim::{Effect, Fault};
-use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers};
+use kube_sim::{Effect, InjectedFault};
+use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
 
 const HOLD: &str = "example.com/hold";
 
@@ -27,7 +27,7 @@ async fn deployed(members: &[(&str, &str)], strategy: Value) -> ClusterState {
     for (name, _) in members {
         world.until("Application", name, |_| true).await;
     }
-    let has_finalizer = |set: &Value| finalizers(set).any(|one| one == RESOURCES_FINALIZER);
+    let has_finalizer = |set: &Value| finalizers_of(set).any(|one| one == RESOURCES_FINALIZER);
     world.until("ApplicationSet", "set", has_finalizer).await;
     world
 }
@@ -37,7 +37,7 @@ impl ClusterState {
     async fn going_and_staying(&self) -> (Vec<String>, Vec<String>) {
         let list = self.api("Application").list(&ListParams::default()).await.unwrap();
         let (going, staying): (Vec<Value>, Vec<Value>) =
-            list.items.iter().map(Object::parse).partition(is_going);
+            list.items.iter().map(StoredObject::parse).partition(is_going);
         let names = |all: Vec<Value>| {
             all.iter().map(|live| wavegate_rollout::desired::name_of(live).to_owned()).collect()
         };
@@ -96,7 +96,10 @@ async fn steps_are_deleted_from_the_last_to_the_first_within_max_update_as_381()
     world.until_going(&["a-dev", "b-dev"], &[]).await;
     world.release("a-dev").await;
     let set = world.until("ApplicationSet", "set", |_| true).await;
-    assert!(finalizers(&set).any(|one| one == RESOURCES_FINALIZER), "AS-382: b-dev is still there");
+    assert!(
+        finalizers_of(&set).any(|one| one == RESOURCES_FINALIZER),
+        "AS-382: b-dev is still there"
+    );
     world.release("b-dev").await;
     world.until_gone("ApplicationSet", "set").await;
     let mut deleted: Vec<String> =
@@ -121,7 +124,7 @@ async fn a_stuck_deletion_is_reported_and_continues_when_it_ends_as_383_as_611()
     let message = condition(&set, kind)["message"].as_str().unwrap();
     let held = "held by the finalizer example.com/hold: cluster c is not registered";
     assert!(message.contains(held), "{message}");
-    assert!(finalizers(&set).any(|one| one == RESOURCES_FINALIZER), "row 249");
+    assert!(finalizers_of(&set).any(|one| one == RESOURCES_FINALIZER), "row 249");
     let note = world.until_event("DeletionStuck").await;
     assert!(note.contains("prod") && note.contains(HOLD), "{note}");
 
@@ -158,7 +161,7 @@ async fn an_application_that_cannot_be_read_keeps_the_set_as_383() {
     let is_read = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "get" && request.resource == "applications"
     };
-    world.server.inject(Fault::new(Effect::Status(500), is_read).times(1000));
+    world.server.inject(InjectedFault::new(Effect::Status(500), is_read).times(1000));
     world.restart_ahead(on(), 300);
     let text = "it cannot be read from the API server";
     world.until_condition("ErrorOccurred", "True", "DeleteApplicationError", text).await;
@@ -166,7 +169,7 @@ async fn an_application_that_cannot_be_read_keeps_the_set_as_383() {
 
     // The API server has it no more, but the cache does: it is dropped (row 250).
     world.server.clear_faults();
-    world.server.inject(Fault::new(Effect::Absent, is_read));
+    world.server.inject(InjectedFault::new(Effect::Absent, is_read));
     world.patch("ApplicationSet", "set", json!({"metadata": {"labels": {"again": "1"}}})).await;
     let look = async {
         while !world.going_and_staying().await.0.contains(&"dev".to_owned()) {
@@ -221,7 +224,7 @@ async fn the_finalizer_comes_first_also_when_generating_fails_as_148_as_380() {
     let kind = "ErrorOccurred";
     let failed = "ApplicationGenerationFromParamsError";
     let set = world.until_condition(kind, "True", failed, "elementsYaml").await;
-    let count = |set: &Value| finalizers(set).filter(|one| *one == RESOURCES_FINALIZER).count();
+    let count = |set: &Value| finalizers_of(set).filter(|one| *one == RESOURCES_FINALIZER).count();
     assert_eq!(count(&set), 1, "row 252");
     // Without the feature it is not added.
     world.restart(ApplicationSetSettings::default());

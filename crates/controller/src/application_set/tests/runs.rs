@@ -1,6 +1,6 @@
 //! Runs of a set (ST-002): their names, and the Events about them.
 
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 use serde_json::json;
 
 use super::*;
@@ -76,7 +76,7 @@ async fn an_approval_without_a_name_opens_no_gate_of_a_later_step_as_st_011() {
     let run = world.until(RUN, "set-1", waits).await;
     assert_eq!(gate_of(&run, "production")["waitingSince"], json!(null), "{run}");
     let ann = Actor { by: "ann", at: jiff::Timestamp::now() };
-    let word = steering::approve(&steering::Run::read(&run), None, ann);
+    let word = steering::approve_gates(&steering::Run::read(&run), None, ann);
     let steering::Verdict::Change { says, change, .. } = word else { panic!("{word:?}") };
     assert_eq!(says, "approve gate staging (1 Application) of run set-1 as ann");
     let patch = change.patch(&run);
@@ -163,7 +163,7 @@ async fn hidden_policies_hold_promotions_and_deletions_as_st_006() {
     world.stop();
     let is_read =
         |request: &RequestRecord| request.client == "sets" && request.resource == "rolloutpolicies";
-    world.server.inject(Fault::new(Effect::Status(403), is_read).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), is_read).times(usize::MAX));
     world.restart(progressive(Default::default()));
     world.compare("app", "OutOfSync", "Healthy", "r2").await;
     let why = "RolloutPolicies cannot be read, and careful applied before";

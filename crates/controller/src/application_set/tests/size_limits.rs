@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::*;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Effect, InjectedFault};
 use wavegate_api::annotations::ROLLOUT;
 use wavegate_rollout::application_set::SizeLimits;
 use wavegate_rollout::rollout::phase::Phase;
 
 /// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {
-    deciding(Settings {
+    deciding(DecisionSettings {
         size_limits: SizeLimits { entries: 1_200, resources: 1_000 },
-        ..Settings::default()
+        ..DecisionSettings::default()
     })
 }
 
@@ -90,7 +90,7 @@ fn is_complete(set: &Value) -> bool {
 
 async fn applications(world: &ClusterState) -> Vec<Value> {
     let list = world.api("Application").list(&ListParams::default()).await.unwrap();
-    list.items.iter().map(Object::parse).collect()
+    list.items.iter().map(StoredObject::parse).collect()
 }
 
 #[tokio::test]
@@ -121,7 +121,8 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         .map(|live| (wavegate_rollout::desired::name_of(&live).to_owned(), Arc::new(live)))
         .collect();
     let shown =
-        wavegate_rollout::application_set::status::report_input::read(&set, &by_name).members;
+        wavegate_rollout::application_set::status::report_input::read_report(&set, &by_name)
+            .members;
     assert_eq!(shown.len(), 24);
     let phases = || shown.values().map(|member| member.phase());
     assert!(phases().all(|phase| phase == Some(Phase::Healthy)), "{shown:?}");
@@ -179,7 +180,7 @@ async fn a_rejected_status_is_reported_and_does_not_stop_the_rollout() {
             && request.resource == "applicationsets"
             && request.subresource == "status"
     };
-    world.server.inject(Fault::new(Effect::Status(413), is_status));
+    world.server.inject(InjectedFault::new(Effect::Status(413), is_status));
     world.create("ApplicationSet", "set", fleet(2)).await;
     let events: Api<k8s_openapi::api::events::v1::Event> =
         Api::namespaced(world.server.client_as("test"), NAMESPACE);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::super::{ReconcileResult, Trigger};
 use super::steps::{dev_and_prod, entry_of};
 use super::*;
-use crate::error::Error;
+use crate::error::ReconcileError;
 use crate::runtime::Wake;
 use wavegate_api::ObjectKey;
 
@@ -50,7 +50,7 @@ impl Reconciler for Losing {
         &self,
         key: &ObjectKey,
         trigger: Trigger<Request>,
-    ) -> Result<ReconcileResult, Error> {
+    ) -> Result<ReconcileResult, ReconcileError> {
         let is_event = trigger.request.0;
         if is_event && self.seen.loses.swap(false, Ordering::SeqCst) {
             // As if it had not come: what it is about is not known, and the time stays.
@@ -67,7 +67,7 @@ impl Reconciler for Losing {
         ended
     }
 
-    async fn report(&self, key: &ObjectKey, error: &Error) {
+    async fn report(&self, key: &ObjectKey, error: &ReconcileError) {
         self.inner.report(key, error).await;
     }
 

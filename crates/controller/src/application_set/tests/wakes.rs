@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Secret;
 use super::steps::{dev_and_prod, entry_of};
 use super::*;
 use crate::application_set::is_compared_again;
-use kube_sim::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, InjectedFault, RequestRecord};
 use wavegate_api::ObjectKey;
-use wavegate_cluster::watch::control_plane::{Change, Kind, Origin};
+use wavegate_cluster::watch::control_plane::{Kind, ObjectChange, Origin};
 
 /// Shorter than the poll of a rollout, so that an event triggered what is waited for.
 const BEFORE_POLL: Duration = Duration::from_secs(20);
@@ -140,15 +140,15 @@ fn what_was_compared_once_more_is_no_news() {
             "status": {"reconciledAt": "2026-01-01T00:00:00Z", "sync": {"status": "Synced"}},
         });
         change(&mut object);
-        Some(Object::from(object))
+        Some(StoredObject::from(object))
     };
     let bare = |object: &mut Value| drop(object["spec"].take());
     let later =
         |object: &mut Value| object["status"]["reconciledAt"] = "2026-01-01T00:03:00Z".into();
-    let is_again = |old: Option<Object>, new: Option<Object>| {
+    let is_again = |old: Option<StoredObject>, new: Option<StoredObject>| {
         let (kind, origin) = (Kind::Application, Origin::Watch);
         let key = ObjectKey::new(NAMESPACE, "a");
-        is_compared_again(&Change { kind, key, old, new, origin })
+        is_compared_again(&ObjectChange { kind, key, old, new, origin })
     };
     let both = |object: &mut Value| {
         bare(object);
@@ -213,9 +213,9 @@ async fn a_stored_comparison_is_no_news() {
     }
     let (kind, origin) = (Kind::Application, Origin::Watch);
     let (new, old) = (stored.pop(), stored.pop());
-    assert_ne!(new.as_ref().map(Object::json), old.as_ref().map(Object::json));
+    assert_ne!(new.as_ref().map(StoredObject::json), old.as_ref().map(StoredObject::json));
     let key = ObjectKey::new(NAMESPACE, "a");
-    assert!(is_compared_again(&Change { kind, key, old, new, origin }));
+    assert!(is_compared_again(&ObjectChange { kind, key, old, new, origin }));
 }
 
 /// A.12: the changes that must be noticed are, without waiting for the poll.
@@ -362,7 +362,7 @@ async fn only_a_controlling_reference_makes_an_owner_as_405() {
         ("other-kind", with("kind", json!("Application"))),
         ("other-group", with("apiVersion", json!("argoproj.io/v1beta1"))),
     ];
-    let object = |name: &str, reference: &Value| -> Object {
+    let object = |name: &str, reference: &Value| -> StoredObject {
         json!({
             "apiVersion": wavegate_api::API_VERSION, "kind": "Application",
             "metadata": {"name": name, "ownerReferences": [reference]}, "spec": a["spec"],
@@ -403,7 +403,7 @@ async fn failures_are_repeated_with_growing_pauses_as_406() {
     let is_create = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "create" && request.resource == "applications"
     };
-    world.server.inject(Fault::new(Effect::Status(500), is_create).times(6));
+    world.server.inject(InjectedFault::new(Effect::Status(500), is_create).times(6));
     let mut times = Vec::new();
     world.create("ApplicationSet", "set", set(json!(null))).await;
     let watch = async {

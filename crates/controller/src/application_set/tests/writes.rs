@@ -2,7 +2,7 @@
 //! A.11, AS-150 to AS-160, AS-161, AS-166, AS-306).
 
 use super::*;
-use kube_sim::{Disturbance, Effect, Fault};
+use kube_sim::{Disturbance, Effect, InjectedFault};
 use wavegate_api::annotations::RESOURCES_FINALIZER;
 
 fn all_at_once(names: &[&str]) -> Value {
@@ -29,7 +29,8 @@ async fn policies_and_their_override_decide_on_updates_and_deletions_as_150() {
         ("sync", true, true, true),
     ];
     for (policy, policy_override, updates, deletes) in cases {
-        let settings = deciding(Settings { policy_override, ..Settings::default() });
+        let settings =
+            deciding(DecisionSettings { policy_override, ..DecisionSettings::default() });
         let world = ClusterState::start(settings).await;
         let mut spec = all_at_once(&["keep", "old"]);
         spec["syncPolicy"] = json!({"applicationsSync": policy});
@@ -123,7 +124,7 @@ async fn the_first_failure_by_name_is_reported_and_all_are_tried_as_157() {
             && request.verb == "patch"
             && ["alpha", "zeta"].contains(&request.name.as_str())
     };
-    world.server.inject(Fault::new(Effect::Status(403), of_two).times(1000));
+    world.server.inject(InjectedFault::new(Effect::Status(403), of_two).times(1000));
     world.patch("ApplicationSet", "set", path("q")).await;
     let text = "application alpha: ";
     let set = world.until_condition("ErrorOccurred", "True", "UpdateApplicationError", text).await;
@@ -144,7 +145,7 @@ async fn the_first_failure_by_name_is_reported_and_all_are_tried_as_157() {
     let creates = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "create" && request.resource == "applications"
     };
-    world.server.inject(Fault::new(Effect::Status(403), creates).times(1000));
+    world.server.inject(InjectedFault::new(Effect::Status(403), creates).times(1000));
     world.patch("ApplicationSet", "set", elements(&["zeta", "alpha", "beta", "new"])).await;
     world.until_condition("ErrorOccurred", "True", "CreateApplicationError", "new").await;
     world.server.clear_faults();
@@ -153,10 +154,10 @@ async fn the_first_failure_by_name_is_reported_and_all_are_tried_as_157() {
 
 #[tokio::test]
 async fn live_metadata_of_other_components_is_preserved_as_154_as_155_as_156() {
-    let settings = deciding(Settings {
+    let settings = deciding(DecisionSettings {
         preserved_annotations: vec!["global-note".to_owned()],
         preserved_labels: vec!["global-label".to_owned()],
-        ..Settings::default()
+        ..DecisionSettings::default()
     });
     let world = ClusterState::start(settings).await;
     let mut spec = all_at_once(&["app"]);
@@ -345,7 +346,7 @@ async fn nothing_is_deleted_when_its_finalizer_cannot_be_removed_as_166() {
     let is_patch = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "patch" && request.resource == "applications"
     };
-    world.server.inject(Fault::new(Effect::Status(403), is_patch).times(usize::MAX));
+    world.server.inject(InjectedFault::new(Effect::Status(403), is_patch).times(usize::MAX));
     world.patch("ApplicationSet", "set", elements(&[])).await;
     world.restart(ApplicationSetSettings::default());
     world.until_condition("ErrorOccurred", "True", "DeleteApplicationError", "app").await;

@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::evaluator::{JQ_TIME, jq};
-use wavegate_engine::diff::{Comparison, Config, compare_all};
+use crate::evaluator::{JQ_TIME, limited_jq};
+use wavegate_engine::diff::{Comparison, DiffConfig, compare_all};
 
 /// Measurements of each case.
 const ROUNDS: usize = 15;
@@ -43,7 +43,7 @@ fn costs_of_a_jq_rule() {
         let entry = json!({"group": "*", "kind": "*", field: [path]});
         let application = json!({"spec": {"ignoreDifferences": [entry]}});
         // It remembers nothing of the last round.
-        let (config, problems) = Config::from_application(&application, &jq(JQ_TIME));
+        let (config, problems) = DiffConfig::from_application(&application, &limited_jq(JQ_TIME));
         assert_eq!(problems, []);
         config
     };

@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 use serde_json::Value;
 
 use super::*;
-use wavegate_engine::diff::jq::Expression as Rule;
+use wavegate_engine::diff::jq::JqExpression as Rule;
 
 /// Evaluates nothing.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Evaluate for NoWorker {
     }
 
     fn paths(&self, _: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
-        let none = || Err(Error::Unavailable("no worker evaluates it".to_owned()));
+        let none = || Err(JqError::Unavailable("no worker evaluates it".to_owned()));
         questions.iter().map(|one| one.expressions.iter().map(|_| none()).collect()).collect()
     }
 }
@@ -28,14 +28,14 @@ impl Evaluate for NoWorker {
 /// Compares jaq and the controller; returns whether the controller followed the expression
 /// itself, and whether something is selected.
 fn agree(text: &str, object: &Value) -> Result<(bool, bool), TestCaseError> {
-    let paths = |evaluate: Jq, rule: &Rule| -> Result<Vec<Path>, Error> {
+    let paths = |evaluate: Jq, rule: &Rule| -> Result<Vec<Path>, JqError> {
         let question = Question { object, expressions: vec![rule] };
         evaluate.paths("tests", &[question]).remove(0).remove(0)
     };
     let without = Jq::new(Arc::new(NoWorker));
     let Ok(rule) = without.parse("tests", &[text]).remove(0) else { return Ok((false, false)) };
     let here = paths(without, &rule);
-    if matches!(here, Err(Error::Unavailable(_))) {
+    if matches!(here, Err(JqError::Unavailable(_))) {
         return Ok((false, false));
     }
     if let Err(why) = &workers().check("tests", &[text])[0] {
@@ -43,8 +43,8 @@ fn agree(text: &str, object: &Value) -> Result<(bool, bool), TestCaseError> {
     }
     let jaq = paths(evaluator().clone(), &Rule::foreign(text));
     // Messages are similar only.
-    let without_message = |found: &Result<Vec<Path>, Error>| match found {
-        Err(Error::Mismatch(_)) => Err(Error::Mismatch(String::new())),
+    let without_message = |found: &Result<Vec<Path>, JqError>| match found {
+        Err(JqError::Mismatch(_)) => Err(JqError::Mismatch(String::new())),
         other => other.clone(),
     };
     prop_assert_eq!(

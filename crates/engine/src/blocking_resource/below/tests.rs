@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Below, cause, suspects};
+use super::{Below, suspect_pods, workload_cause};
 
 fn owned(kind: &str, name: &str, owner: &str, rest: Value) -> Value {
     let mut object = rest;
@@ -62,7 +62,7 @@ fn below(pods: Vec<Value>, events: Vec<Value>) -> Below {
 }
 
 fn said(below: &Below) -> String {
-    cause(below).map(|cause| cause.to_string()).unwrap_or_default()
+    workload_cause(below).map(|cause| cause.to_string()).unwrap_or_default()
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn the_worst_pod_of_the_newest_version_counts_and_its_likes_are_counted() {
     let found = below(pods, Vec::new());
     assert_eq!(said(&found), "Pod shop/x (and 1 more): container main: ImagePullBackOff: no");
     let names: Vec<&Value> =
-        suspects(&found).into_iter().map(|pod| &pod["metadata"]["name"]).collect();
+        suspect_pods(&found).into_iter().map(|pod| &pod["metadata"]["name"]).collect();
     assert_eq!(names, ["y", "x", "z"]);
-    assert_eq!(cause(&below(vec![pod("fine", ready())], Vec::new())), None);
+    assert_eq!(workload_cause(&below(vec![pod("fine", ready())], Vec::new())), None);
 }
 
 /// A StatefulSet waits for a Pod of an older revision that never becomes ready, and nothing was
@@ -186,7 +186,7 @@ fn a_pod_of_an_older_revision_that_holds_a_stateful_set_is_named() {
     ] {
         let found = set(spec, vec![old(), other]);
         assert_eq!(said(&found), want, "{name}");
-        assert_eq!(cause(&found).unwrap().has_to_be_deleted, want == older, "{name}");
+        assert_eq!(workload_cause(&found).unwrap().has_to_be_deleted, want == older, "{name}");
     }
     let fine = set(json!({}), vec![of("web-1", "a", ready()), of("web-0", "b", ready())]);
     assert_eq!(said(&fine), "");
@@ -237,6 +237,6 @@ fn odd_input_is_no_cause_and_long_messages_are_cut_at_their_start() {
     assert!(said(&found).ends_with(": Pending"), "{}", said(&found));
     let long = "x".repeat(5000) + " the end";
     let found = below(vec![pod("a", waiting("CreateContainerError", &long))], Vec::new());
-    let message = cause(&found).unwrap().message;
+    let message = workload_cause(&found).unwrap().message;
     assert!(message.ends_with("the end") && message.chars().count() == 601, "{message}");
 }

@@ -19,7 +19,7 @@ pub fn apply(object: &mut Value) {
         return;
     }
     if let Some(spec) = kind.pod_spec().and_then(|path| walk(object, path)) {
-        pod::spec(spec, kind.group.is_empty() && kind.kind == "Pod");
+        pod::default_pod_spec(spec, kind.group.is_empty() && kind.kind == "Pod");
     }
     if kind.group.is_empty() && kind.kind == "ReplicationController" {
         let labels = object.pointer("/spec/template/metadata/labels").cloned();

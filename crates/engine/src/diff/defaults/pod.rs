@@ -6,7 +6,7 @@ use super::fields::{Object, each, is, object, set, set_count};
 
 /// Sets the defaults of a Pod's spec. `is_pod` distinguishes a Pod object from a
 /// template, which has fewer defaults.
-pub fn spec(spec: &mut Object, is_pod: bool) {
+pub fn default_pod_spec(spec: &mut Object, is_pod: bool) {
     set(spec, "restartPolicy", "Always");
     set(spec, "dnsPolicy", "ClusterFirst");
     set(spec, "schedulerName", "default-scheduler");

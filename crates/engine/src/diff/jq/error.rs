@@ -2,7 +2,7 @@
 
 /// Why an expression could not be evaluated for an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum JqError {
     /// The object does not have the shape that the expression needs, or the expression
     /// selects no paths.
     #[error("{0}")]

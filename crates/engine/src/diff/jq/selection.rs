@@ -32,8 +32,8 @@ mod tests;
 
 use serde_json::Value;
 
-use super::super::path::{Path, Step, from_end};
-use super::error::Error;
+use super::super::path::{Path, PathStep, from_end};
+use super::error::JqError;
 use pattern::Pattern;
 
 /// Most steps for one object.
@@ -56,7 +56,7 @@ static NULL: Value = Value::Null;
 
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Selection(Vec<Part>);
+pub struct JqSelection(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
@@ -120,18 +120,18 @@ enum Literal {
     Text(String),
 }
 
-impl Selection {
+impl JqSelection {
     /// The places in an object that it selects, as jq's `path(…)` gives them, without those
     /// that do not exist; an error when the object does not have the shape that it needs.
     /// `None` when it takes too many steps, or more than are left, which are reduced.
-    pub fn paths(&self, object: &Value, left: &mut usize) -> Option<Result<Vec<Path>, Error>> {
+    pub fn paths(&self, object: &Value, left: &mut usize) -> Option<Result<Vec<Path>, JqError>> {
         let steps = MAX_STEPS.min(*left);
         let mut walk = Walk { path: Vec::new(), found: Vec::new(), left: steps };
         let result = walk.follow(Some(object), Rest { parts: &self.0, then: None });
         *left -= steps - walk.left;
         match result {
             Ok(()) => Some(Ok(walk.found)),
-            Err(Stop::Mismatch(why)) => Some(Err(Error::Mismatch(why))),
+            Err(Stop::Mismatch(why)) => Some(Err(JqError::Mismatch(why))),
             Err(Stop::Exhausted) => None,
         }
     }
@@ -232,8 +232,8 @@ impl<'a> Walk<'a> {
         }
         self.take(STEPS_OF_PLACE)?;
         let step = |place: &Place<'_>| match place {
-            Place::Key(key) => Step::Key((*key).to_owned()),
-            Place::Index(at) => Step::Index(*at),
+            Place::Key(key) => PathStep::Key((*key).to_owned()),
+            Place::Index(at) => PathStep::Index(*at),
         };
         self.found.push(self.path.iter().map(step).collect());
         Ok(())

@@ -11,19 +11,19 @@ use super::*;
 
 /// Whether the two differ, with the default configuration.
 fn modified(target: &Value, live: &Value) -> bool {
-    compare(Some(target), Some(live), &Config::default()).modified
+    compare(Some(target), Some(live), &DiffConfig::default()).modified
 }
 
 /// A configuration from a list of `ignoreDifferences` entries.
-fn ignoring(entries: Value) -> Config {
+fn ignoring(entries: Value) -> DiffConfig {
     let application = json!({"spec": {"ignoreDifferences": entries}});
-    let (config, problems) = Config::from_application(&application, &Jq::default());
+    let (config, problems) = DiffConfig::from_application(&application, &Jq::default());
     assert_eq!(problems, []);
     config
 }
 
 /// The target to apply with `RespectIgnoreDifferences=true`.
-fn respect(target: &Value, live: &Value, config: &Config) -> Value {
+fn respect(target: &Value, live: &Value, config: &DiffConfig) -> Value {
     respect_ignored(&[(target, live)], config).pop().unwrap()
 }
 

@@ -300,10 +300,10 @@ fn what_a_service_leaves_to_the_server_is_no_difference() {
 /// Name, target, live, whether it is a difference.
 fn check(rows: Vec<(&str, Value, Value, bool)>) {
     for (name, target, live, want) in rows {
-        let found = compare(Some(&target), Some(&live), &Config::default());
+        let found = compare(Some(&target), Some(&live), &DiffConfig::default());
         assert_eq!(found.modified, want, "{name}: {:?}", found.changes);
         // What a comparison sees stays when it is seen again.
-        let once = normalized(&target, &Config::default());
-        assert_eq!(normalized(&once, &Config::default()), once, "{name}");
+        let once = normalized_object(&target, &DiffConfig::default());
+        assert_eq!(normalized_object(&once, &DiffConfig::default()), once, "{name}");
     }
 }

@@ -130,7 +130,7 @@ fn owned() -> Value {
 
 /// The pointers of the differences.
 fn paths(target: &Value, live: &Value) -> Vec<String> {
-    let comparison = compare(Some(target), Some(live), &Config::default());
+    let comparison = compare(Some(target), Some(live), &DiffConfig::default());
     assert_eq!(comparison.modified, !comparison.changes.is_empty());
     comparison.changes.into_iter().map(|change| change.path).collect()
 }
@@ -145,8 +145,8 @@ fn without(pointer: &str) -> Value {
 
 #[test]
 fn an_applied_object_is_synced() {
-    let comparison = compare(Some(&target()), Some(&live()), &Config::default());
-    assert_eq!(comparison.strategy, Strategy::Structured);
+    let comparison = compare(Some(&target()), Some(&live()), &DiffConfig::default());
+    assert_eq!(comparison.strategy, DiffStrategy::Structured);
     assert_eq!(comparison.changes, []);
     assert!(!comparison.modified);
     assert_eq!(comparison.predicted, comparison.live);
@@ -254,17 +254,17 @@ fn fields_with_other_owners_are_kept() {
 
 #[test]
 fn the_name_of_our_manager_is_configurable() {
-    let config = Config { manager: "another".to_owned(), ..Config::default() };
+    let config = DiffConfig { manager: "another".to_owned(), ..DiffConfig::default() };
     let target = without("/metadata/labels/app");
     let comparison = compare(Some(&target), Some(&live()), &config);
-    assert_eq!(comparison.strategy, Strategy::TwoWay);
+    assert_eq!(comparison.strategy, DiffStrategy::TwoWay);
     assert!(!comparison.modified, "no field is owned by us");
-    let asked = Config { server_side_apply: true, ..config.clone() };
+    let asked = DiffConfig { server_side_apply: true, ..config.clone() };
     let comparison = compare(Some(&target), Some(&live()), &asked);
-    assert_eq!(comparison.strategy, Strategy::Structured, "SE-150");
+    assert_eq!(comparison.strategy, DiffStrategy::Structured, "SE-150");
     let options = json!({"metadata": {"annotations": {"argocd.argoproj.io/sync-options": "ServerSideApply=true"}}});
     let comparison = compare(Some(&with(&target, options)), Some(&live()), &config);
-    assert_eq!(comparison.strategy, Strategy::Structured, "SE-150 by annotation");
+    assert_eq!(comparison.strategy, DiffStrategy::Structured, "SE-150 by annotation");
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn ownership_takes_precedence_over_a_stale_last_applied_configuration() {
     let stale =
         applied_by_kubectl(live(), &with(&target(), json!({"spec": {"minReadySeconds": 5}})));
     let stale = with(&stale, json!({"spec": {"minReadySeconds": 5}}));
-    let comparison = compare(Some(&target()), Some(&stale), &Config::default());
-    assert_eq!(comparison.strategy, Strategy::Structured);
+    let comparison = compare(Some(&target()), Some(&stale), &DiffConfig::default());
+    assert_eq!(comparison.strategy, DiffStrategy::Structured);
     assert_eq!(comparison.changes, [], "the server would not remove it");
 }
 

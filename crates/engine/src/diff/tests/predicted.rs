@@ -12,8 +12,8 @@ fn owned(object: Value, fields: &Value) -> Value {
 
 /// The predicted object, if it differs from live.
 fn predicted(target: &Value, live: &Value, answer: &Value, how: ServerSide) -> Option<Value> {
-    let compared = compare_predicted((target, live), answer, &Config::default(), how);
-    assert_eq!(compared.strategy, Strategy::ServerSide);
+    let compared = compare_predicted((target, live), answer, &DiffConfig::default(), how);
+    assert_eq!(compared.strategy, DiffStrategy::ServerSide);
     assert_eq!(compared.modified, compared.predicted != compared.live);
     compared.modified.then_some(compared.predicted)
 }
@@ -117,7 +117,7 @@ fn rules_apply_to_all_answers_together_se_158_se_170() {
     };
     let rule = json!({"kind": "ConfigMap", "jqPathExpressions": [".data.a"]});
     let application = json!({"spec": {"ignoreDifferences": [rule]}});
-    let (config, problems) = Config::from_application(&application, &Jq::default());
+    let (config, problems) = DiffConfig::from_application(&application, &Jq::default());
     assert_eq!(problems, []);
     let tree = json!({"f:data": {"f:a": {}, "f:b": {}}});
     let objects: Vec<[Value; 3]> = [("one", "2", "1"), ("two", "1", "2"), ("three", "2", "2")]
@@ -150,7 +150,7 @@ fn an_answer_may_be_anything() {
                 if answer.is_object() { owned(answer.clone(), &tree) } else { answer.clone() };
             for how in [WITH, WITHOUT] {
                 let compared =
-                    compare_predicted((&target, &live), &answer, &Config::default(), how);
+                    compare_predicted((&target, &live), &answer, &DiffConfig::default(), how);
                 assert_eq!(compared.modified, compared.live != compared.predicted, "{answer}");
             }
         }
@@ -164,7 +164,7 @@ fn predicted_secrets_are_masked_se_158() {
     let tree = json!({"f:data": {"f:token": {}}});
     let (live, answer) = (owned(secret("YQ=="), &tree), owned(secret("Yg=="), &tree));
     let compared =
-        compare_predicted((&secret("Yg=="), &live), &answer, &Config::default(), WITHOUT);
+        compare_predicted((&secret("Yg=="), &live), &answer, &DiffConfig::default(), WITHOUT);
     assert!(compared.modified);
     let text = format!("{compared:?}");
     assert!(!text.contains("YQ==") && !text.contains("Yg=="), "{text}");

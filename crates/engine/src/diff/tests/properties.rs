@@ -138,7 +138,7 @@ fn fields() -> impl Strategy<Value = Value> {
     })
 }
 
-fn config() -> Config {
+fn config() -> DiffConfig {
     ignoring(json!([
         {"group": "*", "kind": "*", "jsonPointers": ["/spec/replicas", "/metadata/labels/a"],
          "jqPathExpressions": [".. | .image?"], "managedFieldsManagers": ["other"]},
@@ -150,15 +150,15 @@ proptest! {
 
     #[test]
     fn an_object_never_differs_from_itself(object in any_object()) {
-        let comparison = compare(Some(&object), Some(&object), &Config::default());
+        let comparison = compare(Some(&object), Some(&object), &DiffConfig::default());
         prop_assert!(!comparison.modified, "{:?}", comparison.changes);
         prop_assert_eq!(comparison.predicted, comparison.live);
     }
 
     #[test]
     fn normalising_twice_changes_nothing(object in any_object()) {
-        let once = normalized(&object, &Config::default());
-        prop_assert_eq!(&normalized(&once, &Config::default()), &once);
+        let once = normalized_object(&object, &DiffConfig::default());
+        prop_assert_eq!(&normalized_object(&once, &DiffConfig::default()), &once);
     }
 
     #[test]
@@ -167,7 +167,7 @@ proptest! {
         for (target, live) in [(&target, &live), (&target, &odd), (&odd, &live)] {
             let comparison = compare(Some(target), Some(live), &config);
             prop_assert_eq!(comparison.modified, comparison.predicted != comparison.live);
-            prop_assert_eq!(unified(&comparison, true).is_empty(), !comparison.modified);
+            prop_assert_eq!(unified_diff(&comparison, true).is_empty(), !comparison.modified);
             respect(target, live, &config);
         }
     }
@@ -182,7 +182,7 @@ proptest! {
         let mut live = live;
         live["apiVersion"] = target["apiVersion"].clone();
         live["kind"] = target["kind"].clone();
-        let config = Config::default();
+        let config = DiffConfig::default();
         let first = compare(Some(&target), Some(&live), &config);
         let second = compare(Some(&target), Some(&first.predicted), &config);
         prop_assert!(!second.modified, "{:?}", second.changes);

@@ -109,8 +109,8 @@ fn invalid_rules_are_problems_with_a_path() {
         {"group": "apps"},
         {"kind": "B", "jsonPointers": ["no/slash", 7, "/a~2", ""], "jqPathExpressions": ["halt"]},
     ]}});
-    let (config, problems) = Config::from_application(&application, &Jq::default());
-    let line = |problem: &Problem| match problem.is_error {
+    let (config, problems) = DiffConfig::from_application(&application, &Jq::default());
+    let line = |problem: &RuleProblem| match problem.is_error {
         true => problem.to_string(),
         false => format!("warning: {problem}"),
     };
@@ -131,12 +131,12 @@ fn invalid_rules_are_problems_with_a_path() {
     assert_eq!(config.rules.len(), 2, "the valid rules are kept");
     assert_eq!(config.rules[1].pointers, [["slash"], ["a~2"]], "as Argo CD reads them");
     let (_, problems) =
-        Config::from_application(&json!({"spec": {"ignoreDifferences": {}}}), &Jq::default());
+        DiffConfig::from_application(&json!({"spec": {"ignoreDifferences": {}}}), &Jq::default());
     assert_eq!(problems.len(), 1, "not a list");
     // A status holds no more.
     let many = json!([{"kind": "A", "jsonPointers": vec!["a"; 9_000], "jqPathExpressions": ["["]}]);
     let application = json!({"spec": {"ignoreDifferences": many}});
-    let (_, problems) = Config::from_application(&application, &Jq::default());
+    let (_, problems) = DiffConfig::from_application(&application, &Jq::default());
     assert_eq!(problems.len(), 51);
     assert!(problems[0].is_error && !problems[50].is_error, "errors come first");
     assert_eq!(
@@ -152,10 +152,10 @@ fn settings_of_an_application() {
             "ServerSideDiff=true, IncludeMutationWebhook=true"}},
         "spec": {"syncPolicy": {"syncOptions": ["Prune=false", "ServerSideApply=true"]}},
     });
-    let (config, problems) = Config::from_application(&application, &Jq::default());
+    let (config, problems) = DiffConfig::from_application(&application, &Jq::default());
     assert_eq!(problems, []);
     assert!(config.server_side_apply && config.migrates);
-    let (config, _) = Config::from_application(&json!({}), &Jq::default());
+    let (config, _) = DiffConfig::from_application(&json!({}), &Jq::default());
     assert!(!config.server_side_apply);
 }
 

@@ -275,7 +275,7 @@ fn rows_of_the_specification() {
         ),
     ];
     for (row, target, live, want) in rows {
-        let found = compare(Some(&target), Some(&live), &Config::default());
+        let found = compare(Some(&target), Some(&live), &DiffConfig::default());
         assert_eq!(found.modified, want, "{row}: {:?}", found.changes);
         assert_eq!(
             found.modified,
@@ -313,10 +313,10 @@ fn aggregated_rules_are_compared_and_status_is_not() {
 #[test]
 fn one_side_only() {
     let object = object("v1", "ConfigMap", json!({"data": {"a": "b"}}));
-    let config = Config::default();
+    let config = DiffConfig::default();
     let status = |target: Option<&Value>, live: Option<&Value>| {
         let comparison = compare(target, live, &config);
-        let resource = Resource::new(target, live, Some(comparison.modified));
+        let resource = ResourceState::new(target, live, Some(comparison.modified));
         (comparison.modified, resource.status(), resource.requires_pruning())
     };
     let out_of_sync = Some(SyncStatus::OutOfSync);
@@ -333,26 +333,28 @@ fn status_of_resources_and_applications() {
         &plain,
         json!({"metadata": {"annotations": {"argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}}),
     );
-    let same = Resource::new(Some(&plain), Some(&plain), Some(false));
-    let differs = Resource { modified: Some(true), ..same };
-    let surplus = Resource::new(None, Some(&extraneous), Some(false));
+    let same = ResourceState::new(Some(&plain), Some(&plain), Some(false));
+    let differs = ResourceState { modified: Some(true), ..same };
+    let surplus = ResourceState::new(None, Some(&extraneous), Some(false));
     assert_eq!(surplus.status(), Some(SyncStatus::OutOfSync), "V-264 resource");
 
-    let missing_namespace =
-        Resource { managed_namespace: true, ..Resource::new(Some(&plain), None, Some(true)) };
-    let foreign = Resource { self_referenced: false, ..differs };
-    let forbidden = Resource { permitted: false, ..differs };
-    let hook = Resource { hook: true, ..differs };
-    let unread = Resource { modified: None, ..same };
+    let missing_namespace = ResourceState {
+        managed_namespace: true,
+        ..ResourceState::new(Some(&plain), None, Some(true))
+    };
+    let foreign = ResourceState { self_referenced: false, ..differs };
+    let forbidden = ResourceState { permitted: false, ..differs };
+    let hook = ResourceState { hook: true, ..differs };
+    let unread = ResourceState { modified: None, ..same };
     assert_eq!(missing_namespace.status(), Some(SyncStatus::Synced), "SE-145");
     assert_eq!(hook.status(), None, "SE-145");
     assert_eq!(foreign.status(), None, "SE-116");
     assert_eq!(forbidden.status(), Some(SyncStatus::Unknown), "SE-146");
-    assert!(!Resource { target: None, ..hook }.requires_pruning(), "SE-149");
-    assert!(!Resource { target: None, ..foreign }.requires_pruning(), "SE-149");
+    assert!(!ResourceState { target: None, ..hook }.requires_pruning(), "SE-149");
+    assert!(!ResourceState { target: None, ..foreign }.requires_pruning(), "SE-149");
 
     let plainly = SyncStatusInput::default();
-    let rows: [(&str, Vec<Resource<'_>>, SyncStatusInput, SyncStatus); 9] = [
+    let rows: [(&str, Vec<ResourceState<'_>>, SyncStatusInput, SyncStatus); 9] = [
         ("V-264 app", vec![same, surplus], plainly, SyncStatus::Synced),
         ("SE-147", vec![same, differs], plainly, SyncStatus::OutOfSync),
         ("SE-148", vec![], plainly, SyncStatus::Synced),
@@ -373,7 +375,7 @@ fn status_of_resources_and_applications() {
         ),
         (
             "SE-147 to be pruned",
-            vec![Resource::new(None, Some(&plain), Some(false))],
+            vec![ResourceState::new(None, Some(&plain), Some(false))],
             plainly,
             SyncStatus::OutOfSync,
         ),
@@ -395,14 +397,14 @@ fn values_of_secrets_are_never_shown() {
         secret(json!({"password": "b2xkLXBhc3M=", "same": "ZXF1YWw=", "gone": "bGVmdG92ZXI="})),
         &secret(json!({"password": "b2xkLXBhc3M=", "gone": "bGVmdG92ZXI="})),
     );
-    let comparison = compare(Some(&target), Some(&live), &Config::default());
+    let comparison = compare(Some(&target), Some(&live), &DiffConfig::default());
     assert!(comparison.modified);
     let paths: Vec<&str> = comparison.changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["/data/gone", "/data/odd", "/data/password"]);
     assert_eq!(comparison.live["data"]["password"], "++++++++");
     assert_eq!(comparison.predicted["data"]["password"], "++++++++++++");
     assert_eq!(comparison.live["data"]["same"], comparison.predicted["data"]["same"]);
-    let shown = format!("{comparison:?}{}", unified(&comparison, false));
+    let shown = format!("{comparison:?}{}", unified_diff(&comparison, false));
     for value in
         ["hunter2", "aHVudGVyMg==", "b2xkLXBhc3M=", "ZXF1YWw=", "equal", "bGVmdG92ZXI=", "12345"]
     {
@@ -410,15 +412,15 @@ fn values_of_secrets_are_never_shown() {
     }
 
     let broken = object("v1", "Secret", json!({"data": "hunter2"}));
-    let comparison = compare(Some(&broken), Some(&live), &Config::default());
+    let comparison = compare(Some(&broken), Some(&live), &DiffConfig::default());
     assert!(!format!("{comparison:?}").contains("hunter2"), "data that is not an object");
 }
 
 #[test]
-fn unified_diff() {
+fn a_unified_diff_shows_the_difference() {
     let live = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "2"}}));
     let target = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "3"}}));
-    let comparison = compare(Some(&target), Some(&live), &Config::default());
+    let comparison = compare(Some(&target), Some(&live), &DiffConfig::default());
     let want = "\
 --- live
 +++ desired
@@ -432,13 +434,13 @@ fn unified_diff() {
    \"kind\": \"ConfigMap\",
    \"metadata\": {
 ";
-    assert_eq!(unified(&comparison, false), want);
-    assert!(unified(&comparison, true).contains("\u{1b}[31m-    \"b\": \"2\"\u{1b}[0m\n"));
-    let same = compare(Some(&live), Some(&live), &Config::default());
-    assert_eq!(unified(&same, true), "");
+    assert_eq!(unified_diff(&comparison, false), want);
+    assert!(unified_diff(&comparison, true).contains("\u{1b}[31m-    \"b\": \"2\"\u{1b}[0m\n"));
+    let same = compare(Some(&live), Some(&live), &DiffConfig::default());
+    assert_eq!(unified_diff(&same, true), "");
     assert_eq!(
         comparison.changes,
-        [Change { path: "/data/b".to_owned(), from: Some(json!("2")), to: Some(json!("3")) }]
+        [ValueChange { path: "/data/b".to_owned(), from: Some(json!("2")), to: Some(json!("3")) }]
     );
 }
 
@@ -459,8 +461,8 @@ fn custom_resources_with_a_definition_are_compared_exactly() {
     });
     let mut schemas = Schemas::default();
     schemas.add_definition(&definition);
-    let config = Config { schemas: std::sync::Arc::new(schemas), ..Config::default() };
-    let structured = Config { server_side_apply: true, ..config.clone() };
+    let config = DiffConfig { schemas: std::sync::Arc::new(schemas), ..DiffConfig::default() };
+    let structured = DiffConfig { server_side_apply: true, ..config.clone() };
     let widget = |spec| object("example.com/v1", "Widget", json!({"spec": spec}));
     let rows = [
         ("a default", json!({}), json!({"mode": "auto"}), false),
@@ -517,7 +519,7 @@ fn custom_resources_with_a_definition_are_compared_exactly() {
             comparison.changes
         );
     }
-    let exact = normalized(&widget(json!({"ports": [{"port": 1}]})), &config);
+    let exact = normalized_object(&widget(json!({"ports": [{"port": 1}]})), &config);
     assert_eq!(exact["spec"], json!({"mode": "auto", "ports": [{"port": 1, "protocol": "TCP"}]}));
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::super::read::{Condition, is_stale, is_stale_condition, number};
-use super::glob::glob;
-use super::parse::{Comparison, Operand, Part, Path, Root, Source, Test};
+use super::super::read::{HealthCondition, is_stale, is_stale_condition, number};
+use super::glob::glob_matches;
+use super::parse::{Comparison, MessagePart, Operand, Path, Root, Source, Test};
 use wavegate_api::Raw;
 
 /// What a rule sees, and what its tests have found.
 #[derive(Clone, Copy)]
-pub struct Scope<'a> {
+pub struct RuleScope<'a> {
     /// The object.
     root: &'a Value,
     /// The object, or an element of one of its lists.
@@ -22,7 +22,7 @@ pub struct Scope<'a> {
     position: usize,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> RuleScope<'a> {
     /// The scope of a rule.
     pub fn of(object: &'a Value) -> Self {
         Self { root: object, here: object, found: None, condition: None, position: 0 }
@@ -56,20 +56,20 @@ impl<'a> Scope<'a> {
     }
 
     /// The conditions of the object or the element, without those of older generations.
-    fn conditions(&self) -> impl Iterator<Item = Condition<'a>> + 'a {
+    fn conditions(&self) -> impl Iterator<Item = HealthCondition<'a>> + 'a {
         let (root, here) = (self.root, self.here);
         let pointer = if std::ptr::eq(root, here) { "/status/conditions" } else { "/conditions" };
-        here.items(pointer).iter().map(Condition).filter(|c| !is_stale_condition(root, *c))
+        here.items(pointer).iter().map(HealthCondition).filter(|c| !is_stale_condition(root, *c))
     }
 }
 
 /// Whether a test holds. What it found is kept in the scope, for the message.
-pub(crate) fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
+pub(crate) fn holds<'a>(test: &Test, scope: &mut RuleScope<'a>) -> bool {
     match test {
         Test::Not(test) => !holds(test, &mut scope.clone()),
         Test::Condition { types, statuses, reasons } => {
             let matches = |patterns: &[String], text: &str| {
-                patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, text))
+                patterns.is_empty() || patterns.iter().any(|pattern| glob_matches(pattern, text))
             };
             let hit = scope.conditions().find(|c| {
                 matches(types, c.kind())
@@ -88,7 +88,7 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
                 },
                 operand => value_of(operand, scope).to_string(),
             };
-            patterns.iter().any(|pattern| glob(pattern, &value))
+            patterns.iter().any(|pattern| glob_matches(pattern, &value))
         }
         Test::Differs(left, right) => {
             let left = match left {
@@ -133,7 +133,8 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
                 false => "/conditions",
             });
             let stale = |c: &Value| {
-                glob(kind, Condition(c).kind()) && is_stale_condition(scope.root, Condition(c))
+                glob_matches(kind, HealthCondition(c).kind())
+                    && is_stale_condition(scope.root, HealthCondition(c))
             };
             conditions.iter().any(stale)
         }
@@ -141,11 +142,11 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
     }
 }
 
-fn all<'a>(tests: &[Test], scope: &mut Scope<'a>) -> bool {
+fn all<'a>(tests: &[Test], scope: &mut RuleScope<'a>) -> bool {
     tests.iter().all(|test| holds(test, scope))
 }
 
-fn value_of(operand: &Operand, scope: &Scope<'_>) -> i64 {
+fn value_of(operand: &Operand, scope: &RuleScope<'_>) -> i64 {
     match operand {
         Operand::Number(number) => *number,
         Operand::Field(path, absent) => match scope.field(path) {
@@ -168,18 +169,18 @@ fn text(value: Option<&Value>) -> String {
 }
 
 /// The text of a message.
-pub fn render(message: &[Part], scope: &Scope<'_>) -> String {
-    let one = |part: &Part| match part {
-        Part::Text(text) => text.clone(),
-        Part::Value(sources) => {
+pub fn render(message: &[MessagePart], scope: &RuleScope<'_>) -> String {
+    let one = |part: &MessagePart| match part {
+        MessagePart::Text(text) => text.clone(),
+        MessagePart::Value(sources) => {
             let texts = sources.iter().map(|source| value(source, scope));
             texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
         }
-        Part::When(list, tests, message) => match matching(list, tests, scope).is_empty() {
+        MessagePart::When(list, tests, message) => match matching(list, tests, scope).is_empty() {
             true => String::new(),
             false => render(message, scope),
         },
-        Part::Each { list, tests, separator, message } => {
+        MessagePart::Each { list, tests, separator, message } => {
             let elements = scope.elements(list);
             let texts = elements.into_iter().enumerate().filter_map(|(index, element)| {
                 let mut inner = scope.inside(element, index + 1);
@@ -192,18 +193,18 @@ pub fn render(message: &[Part], scope: &Scope<'_>) -> String {
 }
 
 /// The elements of a list that pass the tests.
-fn matching<'a>(list: &Path, tests: &[Test], scope: &Scope<'a>) -> Vec<&'a Value> {
+fn matching<'a>(list: &Path, tests: &[Test], scope: &RuleScope<'a>) -> Vec<&'a Value> {
     let mut elements = scope.elements(list);
     elements.retain(|element| all(tests, &mut scope.inside(element, 0)));
     elements
 }
 
-fn value(source: &Source, scope: &Scope<'_>) -> String {
+fn value(source: &Source, scope: &RuleScope<'_>) -> String {
     match source {
         Source::Text(text) => text.clone(),
         Source::Matched(field) => text(scope.condition.and_then(|c| c.get(field))),
         Source::Condition(kind, field) => {
-            let condition = scope.conditions().find(|c| glob(kind, c.kind()));
+            let condition = scope.conditions().find(|c| glob_matches(kind, c.kind()));
             text(condition.and_then(|c| c.0.get(field)))
         }
         Source::Field(path, skip, take) => {

@@ -1,7 +1,7 @@
 //! The patterns of rules.
 
 /// Whether `text` matches a pattern in which `*` is any text and `?` one character.
-pub fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);

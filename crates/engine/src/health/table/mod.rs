@@ -49,8 +49,8 @@ use serde_json::Value;
 
 use super::read::is_stale;
 use super::status::{Health, Status};
-use eval::Scope;
-pub use glob::glob;
+use eval::RuleScope;
+pub use glob::glob_matches;
 use parse::{Block, ParseError};
 
 /// Progressing by the generation alone.
@@ -99,7 +99,9 @@ impl Table {
     fn block(&self, group: &str, kind: &str) -> Option<&Block> {
         let index = self.exact.get(kind).and_then(|groups| groups.get(group)).copied();
         let index = index.or_else(|| {
-            let hit = |(g, k, _): &&(String, String, usize)| glob(g, group) && glob(k, kind);
+            let hit = |(g, k, _): &&(String, String, usize)| {
+                glob_matches(g, group) && glob_matches(k, kind)
+            };
             self.patterns.iter().find(hit).map(|(_, _, index)| *index)
         })?;
         self.blocks.get(index)
@@ -128,7 +130,7 @@ impl Block {
             return Health::progressing(NOT_OBSERVED);
         }
         let hit = self.rules.iter().find_map(|rule| {
-            let mut scope = Scope::of(object);
+            let mut scope = RuleScope::of(object);
             let hit = rule.tests.iter().all(|test| eval::holds(test, &mut scope));
             hit.then(|| Health::new(rule.status, eval::render(&rule.message, &scope)))
         });

@@ -35,7 +35,7 @@ pub struct Rule {
     /// The health then.
     pub status: Status,
     /// Its message.
-    pub message: Vec<Part>,
+    pub message: Vec<MessagePart>,
 }
 
 /// One test.
@@ -113,15 +113,15 @@ pub struct Path {
 
 /// A part of a message.
 #[derive(Debug)]
-pub enum Part {
+pub enum MessagePart {
     /// As it is.
     Text(String),
     /// The first that is not empty.
     Value(Vec<Source>),
     /// A text when some element passes the tests.
-    When(Path, Vec<Test>, Vec<Part>),
+    When(Path, Vec<Test>, Vec<MessagePart>),
     /// A text per element.
-    Each { list: Path, tests: Vec<Test>, separator: String, message: Vec<Part> },
+    Each { list: Path, tests: Vec<Test>, separator: String, message: Vec<MessagePart> },
 }
 
 /// Where a text of a message comes from.
@@ -393,11 +393,11 @@ fn path(text: &str) -> Parsed<Path> {
 }
 
 /// Splits a message at its braces, which nest.
-fn message(text: &str) -> Parsed<Vec<Part>> {
+fn message(text: &str) -> Parsed<Vec<MessagePart>> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(open) = rest.find('{') {
         if open > 0 {
-            parts.push(Part::Text(rest[..open].to_owned()));
+            parts.push(MessagePart::Text(rest[..open].to_owned()));
         }
         let mut depth = 0_usize;
         let closing = rest[open..].char_indices().find(|(_, c)| {
@@ -413,23 +413,23 @@ fn message(text: &str) -> Parsed<Vec<Part>> {
         rest = &rest[open + length + 1..];
     }
     if !rest.is_empty() {
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(MessagePart::Text(rest.to_owned()));
     }
     Ok(parts)
 }
 
-fn part(text: &str) -> Parsed<Part> {
+fn part(text: &str) -> Parsed<MessagePart> {
     if let Some(when) = text.strip_prefix('?') {
         let (list, tests, text) = filtered(when)?;
-        return Ok(Part::When(list, tests, message(text)?));
+        return Ok(MessagePart::When(list, tests, message(text)?));
     }
     let Some(each) = text.strip_prefix("each ") else {
-        return Ok(Part::Value(text.split('|').map(source).collect::<Parsed<_>>()?));
+        return Ok(MessagePart::Value(text.split('|').map(source).collect::<Parsed<_>>()?));
     };
     let (list, tests, rest) = filtered(each)?;
     let quoted = rest.strip_prefix('\'').and_then(|rest| rest.split_once("' "));
     let (separator, text) = quoted.ok_or("each needs a quoted separator and a text")?;
-    Ok(Part::Each { list, tests, separator: separator.to_owned(), message: message(text)? })
+    Ok(MessagePart::Each { list, tests, separator: separator.to_owned(), message: message(text)? })
 }
 
 fn source(text: &str) -> Parsed<Source> {

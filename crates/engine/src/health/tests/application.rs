@@ -48,16 +48,16 @@ fn an_application_has_the_health_of_its_worst_resource() {
         ("SE-490 no health", vec![resource("ConfigMap", "c", None)], Healthy),
     ];
     for (name, resources, want) in cases {
-        assert_eq!(combine(&resources).health.status, want, "{name}");
+        assert_eq!(combine_health(&resources).health.status, want, "{name}");
     }
-    assert_eq!(combine(&[missing("a")]).health.message, "", "V-146");
+    assert_eq!(combine_health(&[missing("a")]).health.message, "", "V-146");
 }
 
 #[test]
 fn the_message_names_three_resources_and_counts_the_others() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let pods: Vec<_> = names.map(|name| resource("Pod", name, Some(Degraded))).into();
-    let combined = combine(&pods);
+    let combined = combine_health(&pods);
     assert_eq!(
         combined.health.message, "Caused by Pod:default/a, Pod:default/b, Pod:default/c and 5 more",
         "V-149"
@@ -69,7 +69,7 @@ fn the_message_names_three_resources_and_counts_the_others() {
         namespace: "",
         ..resource("CustomResourceDefinition", "x", Some(Progressing))
     };
-    let combined = combine(&[resource("Pod", "fine", Some(Healthy)), cluster_scoped]);
+    let combined = combine_health(&[resource("Pod", "fine", Some(Healthy)), cluster_scoped]);
     let named = "apiextensions.k8s.io/CustomResourceDefinition:x";
     assert_eq!(combined.health.message, format!("Caused by {named}"), "SE-493");
     assert_eq!(combined.worst, [named]);

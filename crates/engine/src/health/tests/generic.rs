@@ -169,7 +169,7 @@ fn a_kind_without_a_rule_is_assessed_by_what_it_reports() {
 #[test]
 fn long_messages_are_cut() {
     let long = conditions(&[condition("Ready", "True", "", &"ä".repeat(5000))]);
-    assert_eq!(of(&long).unwrap().message.chars().count(), 1024);
+    assert_eq!(health_of(&long).unwrap().message.chars().count(), 1024);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_generic_assessment_can_be_switched_off_for_all_and_for_some_kinds() {
 fn applications_have_the_health_of_their_status_when_that_is_set() {
     let child = |parts: Value| object("argoproj.io/v1alpha1", "Application", parts);
     let healthy = || json!({"health": {"status": "Healthy"}});
-    assert_eq!(of(&child(json!({"status": healthy()}))), None);
+    assert_eq!(health_of(&child(json!({"status": healthy()}))), None);
     let checks = Checks { applications: true, ..Checks::default() };
     let cases = [
         (json!({}), Progressing, "Waiting for the health of the Application to be reported"),

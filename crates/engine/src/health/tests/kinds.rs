@@ -136,7 +136,7 @@ fn autoscaling() {
             "unsupported HorizontalPodAutoscaler GVK: autoscaling/v2beta1, Kind=HorizontalPodAutoscaler",
         ),
     ]);
-    assert_eq!(of(&v1(Some("{"))).unwrap().status, Unknown, "SE-460 invalid JSON");
+    assert_eq!(health_of(&v1(Some("{"))).unwrap().status, Unknown, "SE-460 invalid JSON");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn shared_vectors() {
             assert!(rule(group, kind).is_none(), "{file}");
             continue;
         }
-        let found = of(&object).map_or("none", |health| health.status.as_str());
+        let found = health_of(&object).map_or("none", |health| health.status.as_str());
         assert_eq!(found, want, "{file}");
     }
 }

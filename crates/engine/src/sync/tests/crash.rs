@@ -102,8 +102,10 @@ fn prune_waves(world: &World) -> BTreeMap<String, i64> {
     let seen = world.snapshot();
     let own = |name: &str| seen.targets.iter().any(|target| target.name() == name);
     let gone: Vec<(String, i64)> = (seen.live.iter())
-        .filter(|(key, live)| !own(&key.name) && classify(&live.object) == Class::Resource)
-        .map(|(key, live)| (key.name.clone(), wave(&live.object)))
+        .filter(|(key, live)| {
+            !own(&key.name) && classify_hook(&live.object) == ObjectClass::Resource
+        })
+        .map(|(key, live)| (key.name.clone(), clamped_wave(&live.object)))
         .collect();
     let waves: BTreeSet<i64> = gone.iter().map(|(_, wave)| *wave).collect();
     let mirrored: BTreeMap<&i64, &i64> = waves.iter().zip(waves.iter().rev()).collect();
@@ -118,8 +120,8 @@ fn assert_prune_order(run: &World, start: &World, context: &str) {
     let waves = prune_waves(start);
     let targets = run.seen.targets.iter().filter(|target| !target.name().is_empty());
     let applied: Vec<(&str, i64)> = targets
-        .filter(|target| classify(target) == Class::Resource)
-        .map(|target| (target.name(), wave(target)))
+        .filter(|target| classify_hook(target) == ObjectClass::Resource)
+        .map(|target| (target.name(), clamped_wave(target)))
         .collect();
     for (name, state) in &run.prunes {
         for (target, wave) in &applied {

@@ -12,29 +12,29 @@ use wavegate_api::operation::SyncPhase::{PostSync, PreSync, Sync};
 
 #[test]
 fn classification() {
-    let argo = |hook: &str| classify(&manifest("Job", "x").hook(hook).0);
-    let helm = |hook: &str| classify(&manifest("Job", "x").note("helm.sh/hook", hook).0);
+    let argo = |hook: &str| classify_hook(&manifest("Job", "x").hook(hook).0);
+    let helm = |hook: &str| classify_hook(&manifest("Job", "x").note("helm.sh/hook", hook).0);
     let cases = [
-        ("V-035", argo("PreSync"), Class::Hook(vec![PreSync])),
-        ("V-036", argo("PreSync,PostSync"), Class::Hook(vec![PreSync, PostSync])),
-        ("V-037", argo("Sync, Sync"), Class::Hook(vec![Sync])),
-        ("V-038", argo("Skip"), Class::Skipped),
-        ("V-039", argo("Skip,PreSync"), Class::Hook(vec![PreSync])),
-        ("V-040", argo("Garbage"), Class::Ignored),
-        ("V-041", argo("Sync,Garbage"), Class::Hook(vec![Sync])),
-        ("V-042", argo("presync"), Class::Ignored),
-        ("V-043", helm("pre-install,pre-upgrade"), Class::Hook(vec![PreSync])),
-        ("V-044", helm("crd-install"), Class::Resource),
-        ("V-045", helm("test"), Class::Ignored),
-        ("V-045", helm("pre-rollback"), Class::Ignored),
+        ("V-035", argo("PreSync"), ObjectClass::Hook(vec![PreSync])),
+        ("V-036", argo("PreSync,PostSync"), ObjectClass::Hook(vec![PreSync, PostSync])),
+        ("V-037", argo("Sync, Sync"), ObjectClass::Hook(vec![Sync])),
+        ("V-038", argo("Skip"), ObjectClass::Skipped),
+        ("V-039", argo("Skip,PreSync"), ObjectClass::Hook(vec![PreSync])),
+        ("V-040", argo("Garbage"), ObjectClass::Ignored),
+        ("V-041", argo("Sync,Garbage"), ObjectClass::Hook(vec![Sync])),
+        ("V-042", argo("presync"), ObjectClass::Ignored),
+        ("V-043", helm("pre-install,pre-upgrade"), ObjectClass::Hook(vec![PreSync])),
+        ("V-044", helm("crd-install"), ObjectClass::Resource),
+        ("V-045", helm("test"), ObjectClass::Ignored),
+        ("V-045", helm("pre-rollback"), ObjectClass::Ignored),
         (
             "V-046",
-            classify(&manifest("Job", "x").hook("Sync").note("helm.sh/hook", "pre-install").0),
-            Class::Hook(vec![Sync]),
+            classify_hook(&manifest("Job", "x").hook("Sync").note("helm.sh/hook", "pre-install").0),
+            ObjectClass::Hook(vec![Sync]),
         ),
-        ("V-047", argo("PostDelete"), Class::DeleteHook),
-        ("V-048", argo("PreSync,PostDelete"), Class::Hook(vec![PreSync])),
-        ("V-049", helm("pre-delete"), Class::DeleteHook),
+        ("V-047", argo("PostDelete"), ObjectClass::DeleteHook),
+        ("V-048", argo("PreSync,PostDelete"), ObjectClass::Hook(vec![PreSync])),
+        ("V-049", helm("pre-delete"), ObjectClass::DeleteHook),
     ];
     for (row, got, want) in cases {
         assert_eq!(got, want, "{row}");

@@ -12,7 +12,7 @@ use wavegate_api::operation::OperationPhase;
 
 fn names(manifests: &[Manifest]) -> Vec<String> {
     let values: Vec<Value> = manifests.iter().map(|m| m.0.clone()).collect();
-    let slots = order(&values);
+    let slots = apply_order(&values);
     let promoted = |s: &Slot| format!("{}/{} {} {}", s.kind, s.name, s.phase, s.wave);
     slots.iter().map(promoted).collect()
 }
@@ -49,7 +49,7 @@ fn kinds_within_a_wave() {
     ];
     for (row, input, want) in cases {
         let input: Vec<Value> = input.split(' ').map(|kind| manifest(kind, "x").0).collect();
-        let got: Vec<String> = order(&input).into_iter().map(|slot| slot.kind).collect();
+        let got: Vec<String> = apply_order(&input).into_iter().map(|slot| slot.kind).collect();
         assert_eq!(got.join(" "), want, "{row}");
     }
 }
@@ -174,7 +174,7 @@ fn phases_waves_names_and_promotion() {
 #[test]
 fn rank_is_by_kind_whatever_the_group() {
     let old = manifest("Ingress", "x").set("apiVersion", "extensions/v1beta1".into());
-    let slots = order(&[manifest("Ingress", "x").0, old.0]);
+    let slots = apply_order(&[manifest("Ingress", "x").0, old.0]);
     assert_eq!(slots[0].kind_rank, slots[1].kind_rank, "V-019");
     assert_eq!(slots[0].group, "extensions", "SE-215: the group breaks the tie");
     let json = serde_json::to_value(&slots[0]).unwrap();
@@ -184,7 +184,7 @@ fn rank_is_by_kind_whatever_the_group() {
 
 #[test]
 fn wave_annotations() {
-    let wave_of = |m: Manifest| wave(&m.0);
+    let wave_of = |m: Manifest| clamped_wave(&m.0);
     let base = || manifest("ConfigMap", "x");
     for text in ["abc", "1.5", " 2", ""] {
         assert_eq!(wave_of(base().note("argocd.argoproj.io/sync-wave", text)), 0, "V-010 {text:?}");

@@ -154,7 +154,7 @@ fn check_gates(world: &World, plan: &SyncPlan, slots: &BTreeMap<TaskKey, (SyncPh
 
 fn planned_slots(world: &World) -> BTreeMap<TaskKey, (SyncPhase, i64)> {
     let targets: Vec<Value> = world.seen.targets.iter().map(|t| t.as_ref().clone()).collect();
-    let slots = order(&targets).into_iter().map(|slot| {
+    let slots = apply_order(&targets).into_iter().map(|slot| {
         let resource = ResourceKey::new(&slot.group, &slot.kind, &slot.namespace, &slot.name);
         (TaskKey { phase: slot.phase, resource }, (slot.phase, slot.wave))
     });
@@ -170,8 +170,8 @@ proptest! {
         (list, shuffled) in manifests(12).prop_flat_map(|l| (Just(l.clone()), Just(l).prop_shuffle()))
     ) {
         let values = |list: &[Manifest]| list.iter().map(|m| m.0.clone()).collect::<Vec<_>>();
-        let slots = order(&values(&list));
-        prop_assert_eq!(&slots, &order(&values(&shuffled)));
+        let slots = apply_order(&values(&list));
+        prop_assert_eq!(&slots, &apply_order(&values(&shuffled)));
         prop_assert_eq!(prune_order(&values(&list)), prune_order(&values(&shuffled)));
         for pair in slots.windows(2) {
             prop_assert!((pair[0].phase, pair[0].wave) <= (pair[1].phase, pair[1].wave));
@@ -231,7 +231,7 @@ proptest! {
     #[test]
     fn the_printed_order_is_the_order_of_application(targets in manifests(10)) {
         let mut world = World::new(targets).no_delay();
-        let planned = order(&world.seen.targets.iter().map(|t| t.as_ref().clone()).collect::<Vec<_>>());
+        let planned = apply_order(&world.seen.targets.iter().map(|t| t.as_ref().clone()).collect::<Vec<_>>());
         let planned: Vec<String> = (planned.iter())
             .filter(|slot| slot.phase != SyncPhase::SyncFail)
             .map(|slot| format!("{}/{}/{}", slot.group, slot.kind, slot.name))
@@ -250,7 +250,7 @@ proptest! {
         options in prop::collection::vec("[A-Z][a-zA-Z]{2,8}=(true|false)", 0..3),
         outcomes in prop::collection::vec(any_outcome(), 1..8),
     ) {
-        order(&targets);
+        apply_order(&targets);
         prune_order(&targets);
         let mut world = World::new([]);
         world.seen.targets = targets.into_iter().map(Arc::new).collect();

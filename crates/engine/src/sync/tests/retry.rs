@@ -26,20 +26,24 @@ fn delays() {
     ];
     for (row, backoff, want) in cases {
         for (n, want) in (1..).zip(want) {
-            assert_eq!(delay(backoff.as_ref(), n).unwrap().as_secs(), want, "{row} n={n}");
+            assert_eq!(retry_delay(backoff.as_ref(), n).unwrap().as_secs(), want, "{row} n={n}");
         }
     }
-    assert_eq!(delay(None, 80).unwrap().as_secs(), 180, "V-166");
-    assert_eq!(delay(None, u64::MAX).unwrap().as_secs(), 180, "V-166");
+    assert_eq!(retry_delay(None, 80).unwrap().as_secs(), 180, "V-166");
+    assert_eq!(retry_delay(None, u64::MAX).unwrap().as_secs(), 180, "V-166");
     let endless = backoff("1m", 10, "0");
-    assert_eq!(delay(Some(&endless), u64::MAX).unwrap().as_nanos(), i64::MAX.into(), "SE-394");
+    assert_eq!(
+        retry_delay(Some(&endless), u64::MAX).unwrap().as_nanos(),
+        i64::MAX.into(),
+        "SE-394"
+    );
     let still = backoff("5s", 1, "");
-    assert_eq!(delay(Some(&still), u64::MAX).unwrap().as_secs(), 5);
+    assert_eq!(retry_delay(Some(&still), u64::MAX).unwrap().as_secs(), 5);
 }
 
 #[test]
 fn durations() {
-    let first = |text: &str| delay(Some(&backoff(text, 2, "0")), 1);
+    let first = |text: &str| retry_delay(Some(&backoff(text, 2, "0")), 1);
     let cases = [
         ("90", 90_000),
         ("1m30s", 90_000),
@@ -62,9 +66,9 @@ fn attempts(limit: i64) -> (usize, String) {
     let now = Timestamp::from_second(START).unwrap();
     let (mut count, mut runs) = (0, 1);
     loop {
-        match retry(Some(&strategy), count, OperationPhase::Failed, "no luck", false, now) {
-            Retry::Again { attempt, .. } => (count, runs) = (attempt, runs + 1),
-            Retry::Over { message, .. } => return (runs, message),
+        match decide_retry(Some(&strategy), count, OperationPhase::Failed, "no luck", false, now) {
+            RetryDecision::Again { attempt, .. } => (count, runs) = (attempt, runs + 1),
+            RetryDecision::Over { message, .. } => return (runs, message),
         }
         if runs > 50 {
             return (runs, String::new());
@@ -84,7 +88,7 @@ fn ends_and_messages() {
     let now = Timestamp::from_second(START).unwrap();
     let once = RetryStrategy { limit: 1, ..RetryStrategy::default() };
     let over = |strategy, phase, terminated| {
-        matches!(retry(strategy, 0, phase, "m", terminated, now), Retry::Over { .. })
+        matches!(decide_retry(strategy, 0, phase, "m", terminated, now), RetryDecision::Over { .. })
     };
     assert!(over(None, OperationPhase::Failed, false));
     assert!(over(Some(&once), OperationPhase::Succeeded, false));
@@ -93,22 +97,22 @@ fn ends_and_messages() {
 
     let bad = RetryStrategy { backoff: Some(backoff("abc", 2, "")), ..once.clone() };
     assert_eq!(
-        retry(Some(&bad), 0, OperationPhase::Failed, "m", false, now),
-        Retry::Over {
+        decide_retry(Some(&bad), 0, OperationPhase::Failed, "m", false, now),
+        RetryDecision::Over {
             phase: OperationPhase::Error,
             message: "m (failed to retry: unable to parse abc as a duration)".into()
         },
         "V-165"
     );
-    let Retry::Again { at, attempt, message } =
-        retry(Some(&once), 0, OperationPhase::Failed, "m", false, now)
+    let RetryDecision::Again { at, attempt, message } =
+        decide_retry(Some(&once), 0, OperationPhase::Failed, "m", false, now)
     else {
         panic!("a retry is left");
     };
     assert_eq!((at, attempt), (now + SignedDuration::from_secs(5), 1), "announced is real");
     assert_eq!(message, "m. Retrying attempt #1 at 10:13PM.", "SE-390");
-    assert_eq!(retrying(2, false), "Retrying operation. Attempt #2");
-    assert_eq!(retrying(2, true), "Retrying operation with latest revisions. Attempt #2");
+    assert_eq!(retry_message(2, false), "Retrying operation. Attempt #2");
+    assert_eq!(retry_message(2, true), "Retrying operation with latest revisions. Attempt #2");
 }
 
 #[test]

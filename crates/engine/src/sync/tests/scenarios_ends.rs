@@ -426,6 +426,6 @@ fn an_unknown_phase_never_counts_as_running() {
     // The stored final phase of an operation: it ends without success.
     let mut world = World::new([manifest("ConfigMap", "c")]);
     world.seen.progress.ending =
-        Some(Ending { phase: OperationPhase::Unknown, message: "m".into() });
+        Some(SyncEnding { phase: OperationPhase::Unknown, message: "m".into() });
     assert_eq!(step(&world.snapshot(), world.now).phase, OperationPhase::Error);
 }

@@ -137,12 +137,12 @@ fn e2_failure_with_retry() {
         ran.push(world.changes().iter().filter(|line| line.starts_with("CreateHook")).count());
         world.log.clear();
         let count = world.seen.attempt;
-        match retry(Some(&strategy), count, plan.phase, &plan.message, false, world.now) {
-            Retry::Over { phase, message } => {
+        match decide_retry(Some(&strategy), count, plan.phase, &plan.message, false, world.now) {
+            RetryDecision::Over { phase, message } => {
                 assert_eq!(phase, OperationPhase::Failed);
                 break message;
             }
-            Retry::Again { at, attempt, message } => {
+            RetryDecision::Again { at, attempt, message } => {
                 let wait = at.duration_since(world.now).as_secs();
                 assert_eq!(wait, [5, 10][usize::try_from(count).unwrap()]);
                 assert!(message.contains(&format!(". Retrying attempt #{attempt} at ")));

@@ -123,7 +123,7 @@ pub struct World {
     /// The input of the next snapshot, including the state of the run.
     pub seen: SyncSnapshot,
     /// The state that survives a crash.
-    stored: (OperationPhase, String, Vec<ResourceResult>, Progress),
+    stored: (OperationPhase, String, Vec<ResourceResult>, SyncProgress),
     /// The applied actions, one line each.
     pub log: Vec<String>,
     /// How often each stamp was created.
@@ -168,7 +168,7 @@ impl World {
             phase: OperationPhase::Running,
             message: String::new(),
             results: vec![],
-            progress: Progress::default(),
+            progress: SyncProgress::default(),
             outcomes: vec![],
             destination_namespace: "default".into(),
             project: "p".into(),
@@ -192,7 +192,7 @@ impl World {
             refused: BTreeMap::new(),
             lost: BTreeSet::new(),
             seen,
-            stored: (OperationPhase::Running, String::new(), vec![], Progress::default()),
+            stored: (OperationPhase::Running, String::new(), vec![], SyncProgress::default()),
             log: vec![],
             created: BTreeMap::new(),
             writes: 0,
@@ -313,12 +313,12 @@ impl World {
         let results: Vec<ResourceResult> = serde_json::from_value(json).unwrap();
         assert_eq!(results, plan.results, "results can be stored and read");
         let json = serde_json::to_value(&plan.progress).unwrap();
-        let progress: Progress = serde_json::from_value(json).unwrap();
+        let progress: SyncProgress = serde_json::from_value(json).unwrap();
         assert_eq!(progress, plan.progress, "progress can be stored and read");
         let mut state = (plan.phase, plan.message.clone(), results, progress);
         if self.drops_progress {
             state.2 = with_announced(&state.2, &state.3);
-            state.3 = Progress::default();
+            state.3 = SyncProgress::default();
             for result in &mut state.2 {
                 (result.uid, result.resource_version, result.since) = Default::default();
             }
@@ -571,7 +571,7 @@ impl World {
         let seen = &mut self.seen;
         (seen.attempt, seen.phase) = (attempt, OperationPhase::Running);
         (seen.results, seen.progress, seen.message) = Default::default();
-        self.stored = (seen.phase, String::new(), vec![], Progress::default());
+        self.stored = (seen.phase, String::new(), vec![], SyncProgress::default());
         // Hooks are recreated and progress from the start.
         self.health.retain(|_, status| *status != Status::Healthy);
     }

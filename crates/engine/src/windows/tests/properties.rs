@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{AUTO, project};
-use crate::windows::{SyncAttempt, evaluate, windows};
+use crate::windows::{SyncAttempt, evaluate, project_windows};
 
 /// A window as sets of numbers, from which its fields are generated.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ proptest! {
         let (zone, from) = (TimeZone::get(name).unwrap(), super::at(from));
         let minutes = |count: i64| SignedDuration::from_mins(count);
         let entries: Vec<Value> = simples.iter().map(|simple| simple.entry(name)).collect();
-        let list = windows(&project(json!(entries)));
+        let list = project_windows(&project(json!(entries)));
         let all: Vec<(Simple, BTreeSet<Timestamp>)> = simples
             .into_iter()
             .map(|simple| {
@@ -191,11 +191,11 @@ proptest! {
         }]));
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
         let attempt = SyncAttempt { manual, started_at: started.map(time), ..AUTO };
-        let list = windows(&project);
+        let list = project_windows(&project);
         let evaluation = evaluate(&list, &attempt, time(seconds));
         prop_assert!(!evaluation.reason.is_empty());
         prop_assert_eq!(evaluation.problem.is_some(), list[0].rule.is_err());
         // An invalid window is rejected on validation.
-        prop_assert!(list[0].rule.is_ok() || !crate::windows::problems(&project).is_empty());
+        prop_assert!(list[0].rule.is_ok() || !crate::windows::window_problems(&project).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{deny, open, project};
-use crate::windows::{problems, warnings, windows};
+use crate::windows::{project_windows, window_problems, window_warnings};
 
 #[test]
 fn any_value_can_be_read() {
@@ -16,9 +16,9 @@ fn any_value_can_be_read() {
         json!({"spec": {"syncWindows": []}}),
     ];
     for project in &odd {
-        assert_eq!(windows(project), vec![], "{project}");
+        assert_eq!(project_windows(project), vec![], "{project}");
     }
-    let list = windows(&project(json!([1, null, {}, open("deny", json!({}))])));
+    let list = project_windows(&project(json!([1, null, {}, open("deny", json!({}))])));
     let readable: Vec<bool> = list.iter().map(|window| window.rule.is_ok()).collect();
     assert_eq!(readable, [false, false, false, true]);
     assert_eq!(list[3].index, 3);
@@ -67,14 +67,14 @@ fn validation() {
         (differs("clusters", json!(["a"])), vec![]),
     ];
     for (list, want) in cases {
-        let found = problems(&project(list.clone()));
+        let found = window_problems(&project(list.clone()));
         assert_eq!(found.len(), want.len(), "{list}: {found:?}");
         for (found, want) in found.iter().zip(&want) {
             assert!(found.starts_with(want), "{list}: {found}");
         }
     }
     // Windows without effect do not block and are not rejected.
-    let said = warnings(&project(json!([
+    let said = window_warnings(&project(json!([
         deny("0 0 31 2 *", "1h", json!({})),
         deny("0 0 * * *", "0s", json!({})),
         deny("0 0 * * *", "1h", json!({"applications": []})),

@@ -20,7 +20,7 @@ use x509_cert::ext::pkix::{
 
 use crate::TemplateError;
 use crate::funcs::numbers::DsaNumbers;
-use crate::go::{Env, Options, Random, Template, TemplateLimits};
+use crate::go::{Env, GoTemplate, Random, TemplateLimits, TemplateOptions};
 
 /// Pseudo-random bytes that are the same in every test.
 struct Mixed(u64);
@@ -51,7 +51,7 @@ fn render_from(
 ) -> Result<String, TemplateError> {
     let Value::Object(params) = params else { panic!("no object") };
     let mut env = Env::new(NOW.parse().unwrap(), Box::new(random), || std::time::Duration::ZERO);
-    Template::parse(text, &Options::default())?.execute_in(&params, limits, &mut env)
+    GoTemplate::parse(text, &TemplateOptions::default())?.execute_in(&params, limits, &mut env)
 }
 
 fn try_render(text: &str, params: Value) -> Result<String, TemplateError> {
@@ -398,7 +398,8 @@ fn time_and_random_source_are_required() {
         r#"genSelfSignedCert "x" nil nil 1"#,
         r#"genCAWithKey "x" 1 .key"#,
     ] {
-        let template = Template::parse(&format!("{{{{ {call} }}}}"), &Options::default()).unwrap();
+        let template =
+            GoTemplate::parse(&format!("{{{{ {call} }}}}"), &TemplateOptions::default()).unwrap();
         let params: Map<String, Value> =
             Map::from_iter([("key".to_owned(), keys()["ed25519"].clone())]);
         let error = template.execute(&params, &TemplateLimits::default()).unwrap_err();

@@ -7,21 +7,21 @@ use std::{
 
 use kube::{ResourceExt, api::DynamicObject};
 
-use crate::workloads::kind::Kind;
+use crate::workloads::kind::WorkloadKind;
 
 pub(super) struct Cache {
     /// In an order of its own: it is gone through.
-    objects: BTreeMap<Uid, (Kind, Arc<DynamicObject>)>,
+    objects: BTreeMap<Uid, (WorkloadKind, Arc<DynamicObject>)>,
     /// Children by owner.
     owned: HashMap<Uid, BTreeSet<Uid>>,
     /// Kinds that are being listed, with what was in the list so far.
-    listing: HashMap<Kind, HashSet<Uid>>,
+    listing: HashMap<WorkloadKind, HashSet<Uid>>,
     /// Kinds that were never listed as a whole.
-    missing: HashSet<Kind>,
+    missing: HashSet<WorkloadKind>,
 }
 
 impl Cache {
-    pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
+    pub fn new(kinds: impl IntoIterator<Item = WorkloadKind>) -> Self {
         Self {
             objects: BTreeMap::new(),
             owned: HashMap::new(),
@@ -35,21 +35,21 @@ impl Cache {
         self.missing.is_empty()
     }
 
-    pub fn begin(&mut self, kind: Kind) {
+    pub fn begin(&mut self, kind: WorkloadKind) {
         self.listing.insert(kind, HashSet::new());
     }
 
-    pub fn listed(&mut self, kind: Kind, object: &DynamicObject) {
+    pub fn listed(&mut self, kind: WorkloadKind, object: &DynamicObject) {
         if let (Some(listed), Some(uid)) = (self.listing.get_mut(&kind), object.uid()) {
             listed.insert(uid);
         }
     }
 
     /// Ends a list: what was not in it is gone. Gives back the owners of that.
-    pub fn end(&mut self, kind: Kind) -> Vec<Uid> {
+    pub fn end(&mut self, kind: WorkloadKind) -> Vec<Uid> {
         self.missing.remove(&kind);
         let Some(listed) = self.listing.remove(&kind) else { return Vec::new() };
-        let gone = |(uid, (of, _)): (&Uid, &(Kind, Arc<DynamicObject>))| {
+        let gone = |(uid, (of, _)): (&Uid, &(WorkloadKind, Arc<DynamicObject>))| {
             (*of == kind && !listed.contains(uid)).then(|| uid.clone())
         };
         let gone: Vec<Uid> = self.objects.iter().filter_map(gone).collect();
@@ -60,7 +60,11 @@ impl Cache {
 
     /// Takes in an object unless a newer state of it is known. Gives back the state
     /// before.
-    pub fn put(&mut self, kind: Kind, mut object: DynamicObject) -> Option<Arc<DynamicObject>> {
+    pub fn put(
+        &mut self,
+        kind: WorkloadKind,
+        mut object: DynamicObject,
+    ) -> Option<Arc<DynamicObject>> {
         object.metadata.managed_fields = None;
         let uid = object.uid()?;
         let before = self.objects.get(&uid).map(|(_, object)| object.clone());
@@ -87,12 +91,12 @@ impl Cache {
         }
     }
 
-    pub fn get(&self, uid: &Uid) -> Option<(Kind, Arc<DynamicObject>)> {
+    pub fn get(&self, uid: &Uid) -> Option<(WorkloadKind, Arc<DynamicObject>)> {
         self.objects.get(uid).cloned()
     }
 
     /// The children of a kind that are not being deleted, by name.
-    pub fn children(&self, owner: &DynamicObject, kind: Kind) -> Vec<Arc<DynamicObject>> {
+    pub fn children(&self, owner: &DynamicObject, kind: WorkloadKind) -> Vec<Arc<DynamicObject>> {
         let uid = owner.uid().unwrap_or_default();
         let owned = self.owned.get(&uid).into_iter().flatten();
         let mut children: Vec<_> = owned
@@ -105,7 +109,7 @@ impl Cache {
     }
 
     /// Whether a child of this name is there, though it may be going.
-    pub fn has(&self, owner: &DynamicObject, kind: Kind, name: &str) -> bool {
+    pub fn has(&self, owner: &DynamicObject, kind: WorkloadKind, name: &str) -> bool {
         let uid = owner.uid().unwrap_or_default();
         let owned = self.owned.get(&uid).into_iter().flatten();
         owned

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Value, json};
 
-use super::{Children, Kind, Outcome, TEMPLATE_HASH, View, events::About};
+use super::{Children, Outcome, TEMPLATE_HASH, View, WorkloadKind, events::About};
 use crate::workloads::rules::digest;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -30,7 +30,7 @@ impl Children {
         let view = View::new(owner);
         let hash = digest(&view.spec["template"]);
         let name = format!("{}-{hash}", view.name());
-        let sets = self.cache.children(owner, Kind::ReplicaSet);
+        let sets = self.cache.children(owner, WorkloadKind::ReplicaSet);
         let (new, old): (Vec<_>, Vec<_>) = sets.into_iter().partition(|set| set.name_any() == name);
         let new = new.into_iter().next();
         if new.is_none() && view.spec["paused"] == true {
@@ -57,19 +57,19 @@ impl Children {
         match new {
             None => self.create_set(owner, &name, &hash, wanted, annotations).await?,
             Some(new) => {
-                self.align(owner, Kind::ReplicaSet, &new).await?;
+                self.align(owner, WorkloadKind::ReplicaSet, &new).await?;
                 let has = new.annotations();
                 let changed = annotations.iter().any(|(key, value)| has.get(key) != Some(value));
                 if changed {
                     let patch = json!({ "metadata": { "annotations": annotations } });
-                    self.patch(Kind::ReplicaSet, &new, &patch).await?;
+                    self.patch(WorkloadKind::ReplicaSet, &new, &patch).await?;
                 }
                 self.scale_set(owner, &new, wanted).await?;
             }
         }
         if owner.annotations().get(REVISION) != Some(&number.to_string()) {
             let patch = json!({ "metadata": { "annotations": { REVISION: number.to_string() } } });
-            self.patch(Kind::Deployment, owner, &patch).await?;
+            self.patch(WorkloadKind::Deployment, owner, &patch).await?;
         }
         if done || recreate {
             for set in &old {
@@ -95,8 +95,8 @@ impl Children {
         selector["matchLabels"][TEMPLATE_HASH] = json!(hash);
         let labels = template["metadata"]["labels"].clone();
         let mut set = self.child(
-            Kind::ReplicaSet,
-            (Kind::Deployment, owner),
+            WorkloadKind::ReplicaSet,
+            (WorkloadKind::Deployment, owner),
             name,
             (&labels, &json!(annotations)),
         );
@@ -104,9 +104,10 @@ impl Children {
         if let Some(ready) = view.spec.get("minReadySeconds") {
             set["spec"]["minReadySeconds"] = ready.clone();
         }
-        if self.create(Kind::ReplicaSet, set).await? && replicas > 0 {
+        if self.create(WorkloadKind::ReplicaSet, set).await? && replicas > 0 {
             let message = format!("Scaled up replica set {name} from 0 to {replicas}");
-            self.report(About(Kind::Deployment, owner), "ScalingReplicaSet", &message).await;
+            self.report(About(WorkloadKind::Deployment, owner), "ScalingReplicaSet", &message)
+                .await;
         }
         Ok(())
     }
@@ -121,11 +122,12 @@ impl Children {
         if current == replicas {
             return Ok(());
         }
-        self.patch(Kind::ReplicaSet, set, &json!({ "spec": { "replicas": replicas } })).await?;
+        self.patch(WorkloadKind::ReplicaSet, set, &json!({ "spec": { "replicas": replicas } }))
+            .await?;
         let word = if replicas > current { "up" } else { "down" };
         let message =
             format!("Scaled {word} replica set {} from {current} to {replicas}", set.name_any());
-        self.report(About(Kind::Deployment, owner), "ScalingReplicaSet", &message).await;
+        self.report(About(WorkloadKind::Deployment, owner), "ScalingReplicaSet", &message).await;
         Ok(())
     }
 
@@ -139,7 +141,7 @@ impl Children {
         let limit = usize::try_from(limit).unwrap_or(0);
         old.sort_by_key(|set| revision(set));
         let surplus = old.len().saturating_sub(limit);
-        self.delete(Kind::ReplicaSet, &old[..surplus]).await
+        self.delete(WorkloadKind::ReplicaSet, &old[..surplus]).await
     }
 }
 

@@ -7,11 +7,11 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Children, Kind, View};
+use super::{Children, View, WorkloadKind};
 use crate::workloads::outcome::{self, Failure};
 
 /// What an Event is about.
-pub(super) struct About<'a>(pub Kind, pub &'a DynamicObject);
+pub(super) struct About<'a>(pub WorkloadKind, pub &'a DynamicObject);
 
 impl Children {
     /// Reports what is as it should be.
@@ -48,9 +48,13 @@ impl Children {
         if runs(pod) && !before.is_some_and(runs) {
             for (name, image) in &containers {
                 let pulled = format!("Container image \"{image}\" already present on machine");
-                self.report(About(Kind::Pod, pod), "Pulled", &pulled).await;
-                self.report(About(Kind::Pod, pod), "Started", &format!("Started container {name}"))
-                    .await;
+                self.report(About(WorkloadKind::Pod, pod), "Pulled", &pulled).await;
+                self.report(
+                    About(WorkloadKind::Pod, pod),
+                    "Started",
+                    &format!("Started container {name}"),
+                )
+                .await;
             }
         }
         let unready = |pod: &DynamicObject| {
@@ -61,12 +65,12 @@ impl Children {
         };
         if unready(pod) && !before.is_some_and(unready) {
             let message = "Readiness probe failed: HTTP probe failed with statuscode: 503";
-            self.record(About(Kind::Pod, pod), "Warning", "Unhealthy", message).await;
+            self.record(About(WorkloadKind::Pod, pod), "Warning", "Unhealthy", message).await;
         }
         if crashes(pod) && !before.is_some_and(crashes) {
             for (name, _) in &containers {
                 let message = format!("Back-off restarting failed container {name}");
-                self.record(About(Kind::Pod, pod), "Warning", "BackOff", &message).await;
+                self.record(About(WorkloadKind::Pod, pod), "Warning", "BackOff", &message).await;
             }
         }
     }
@@ -76,11 +80,11 @@ impl Children {
         let About(of, object) = about;
         let resource = of.resource();
         let component = match of {
-            Kind::Deployment => "deployment-controller",
-            Kind::ReplicaSet => "replicaset-controller",
-            Kind::StatefulSet => "statefulset-controller",
-            Kind::DaemonSet => "daemonset-controller",
-            Kind::Job => "job-controller",
+            WorkloadKind::Deployment => "deployment-controller",
+            WorkloadKind::ReplicaSet => "replicaset-controller",
+            WorkloadKind::StatefulSet => "statefulset-controller",
+            WorkloadKind::DaemonSet => "daemonset-controller",
+            WorkloadKind::Job => "job-controller",
             _ => "kubelet",
         };
         let now = self.clock.now();

@@ -28,25 +28,25 @@ use tokio_util::sync::CancellationToken;
 use self::cache::{Cache, Uid, owner_of};
 use super::{
     engine::{Written, namespaced, settle, status_code},
-    kind::Kind,
-    options::{Error, Options},
+    kind::WorkloadKind,
+    options::{OptionError, WorkloadOptions},
     outcome::{
         self, DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION, Outcome,
     },
     pauses::Pauses,
     view::View,
 };
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 
 /// Kinds that own, and that are owned.
-const KINDS: [Kind; 7] = [
-    Kind::Deployment,
-    Kind::ReplicaSet,
-    Kind::StatefulSet,
-    Kind::DaemonSet,
-    Kind::Job,
-    Kind::ControllerRevision,
-    Kind::Pod,
+const KINDS: [WorkloadKind; 7] = [
+    WorkloadKind::Deployment,
+    WorkloadKind::ReplicaSet,
+    WorkloadKind::StatefulSet,
+    WorkloadKind::DaemonSet,
+    WorkloadKind::Job,
+    WorkloadKind::ControllerRevision,
+    WorkloadKind::Pod,
 ];
 
 /// Requests in flight per owner.
@@ -70,9 +70,9 @@ const REVISION_HASH: &str = "controller-revision-hash";
 /// When the client is not allowed to watch.
 pub(super) async fn run(
     client: Client,
-    options: Arc<Options>,
+    options: Arc<WorkloadOptions>,
     shutdown: CancellationToken,
-) -> Result<(), Error> {
+) -> Result<(), OptionError> {
     let mut events = stream::select_all(KINDS.map(|kind| {
         let api = Api::<DynamicObject>::all_with(client.clone(), &kind.resource());
         let events = watcher(api, watcher::Config::default()).backoff(Pauses::default());
@@ -102,7 +102,7 @@ pub(super) async fn run(
                 None => return Ok(()),
                 Some((kind, Ok(event))) => children.observe(kind, event).await,
                 Some((kind, Err(error))) if matches!(status_code(&error), Some(401 | 403)) => {
-                    return Err(Error::Forbidden { kind: kind.name(), source: Box::new(error) });
+                    return Err(OptionError::Forbidden { kind: kind.name(), source: Box::new(error) });
                 }
                 Some((kind, Err(error))) => {
                     tracing::debug!(kind = kind.name(), %error, "watch failed; it is tried again");
@@ -122,8 +122,8 @@ pub(super) async fn run(
 
 struct Children {
     client: Client,
-    options: Arc<Options>,
-    clock: Clock,
+    options: Arc<WorkloadOptions>,
+    clock: ServerClock,
     cache: Cache,
     /// Owners to look at.
     dirty: BTreeSet<Uid>,
@@ -134,7 +134,7 @@ struct Children {
 }
 
 impl Children {
-    async fn observe(&mut self, kind: Kind, event: watcher::Event<DynamicObject>) {
+    async fn observe(&mut self, kind: WorkloadKind, event: watcher::Event<DynamicObject>) {
         match event {
             watcher::Event::Init => self.cache.begin(kind),
             watcher::Event::InitApply(object) => {
@@ -152,14 +152,14 @@ impl Children {
         }
     }
 
-    async fn changed(&mut self, kind: Kind, object: DynamicObject, live: bool) {
+    async fn changed(&mut self, kind: WorkloadKind, object: DynamicObject, live: bool) {
         let before = self.cache.put(kind, object.clone());
         self.dirty.extend(object.uid());
         // What happens to a Pod changes nothing for its owner, unless it goes.
-        if kind != Kind::Pod || object.metadata.deletion_timestamp.is_some() {
+        if kind != WorkloadKind::Pod || object.metadata.deletion_timestamp.is_some() {
             self.dirty.extend(owner_of(&object));
         }
-        if kind == Kind::Pod && live {
+        if kind == WorkloadKind::Pod && live {
             self.report_pod(before.as_deref(), &object).await;
         }
     }
@@ -171,11 +171,11 @@ impl Children {
             return Ok(());
         }
         match kind {
-            Kind::Deployment => self.deployment(&owner).await,
-            Kind::ReplicaSet => self.replica_set(&owner).await,
-            Kind::StatefulSet => self.stateful_set(&owner).await,
-            Kind::DaemonSet => self.daemon_set(&owner).await,
-            Kind::Job => self.job(&owner).await,
+            WorkloadKind::Deployment => self.deployment(&owner).await,
+            WorkloadKind::ReplicaSet => self.replica_set(&owner).await,
+            WorkloadKind::StatefulSet => self.stateful_set(&owner).await,
+            WorkloadKind::DaemonSet => self.daemon_set(&owner).await,
+            WorkloadKind::Job => self.job(&owner).await,
             _ => Ok(()),
         }
     }
@@ -188,8 +188,8 @@ impl Children {
     /// with `-`.
     fn child(
         &self,
-        kind: Kind,
-        (owner_kind, owner): (Kind, &DynamicObject),
+        kind: WorkloadKind,
+        (owner_kind, owner): (WorkloadKind, &DynamicObject),
         name: &str,
         (labels, annotations): (&Value, &Value),
     ) -> Value {
@@ -245,7 +245,7 @@ impl Children {
     async fn align(
         &mut self,
         owner: &DynamicObject,
-        kind: Kind,
+        kind: WorkloadKind,
         child: &DynamicObject,
     ) -> Result<(), kube::Error> {
         let fate = |annotations: &Map<String, Value>| annotations.get(OUTCOME_ANNOTATION).cloned();
@@ -258,7 +258,7 @@ impl Children {
         self.patch(kind, child, &patch).await
     }
 
-    async fn create(&mut self, kind: Kind, object: Value) -> Result<bool, kube::Error> {
+    async fn create(&mut self, kind: WorkloadKind, object: Value) -> Result<bool, kube::Error> {
         let made = create(&self.client, kind, object).await?;
         let is_new = made.is_some();
         if let Some(made) = made {
@@ -269,7 +269,7 @@ impl Children {
 
     async fn patch(
         &mut self,
-        kind: Kind,
+        kind: WorkloadKind,
         object: &DynamicObject,
         patch: &Value,
     ) -> Result<(), kube::Error> {
@@ -282,7 +282,7 @@ impl Children {
 
     async fn delete(
         &mut self,
-        kind: Kind,
+        kind: WorkloadKind,
         objects: &[Arc<DynamicObject>],
     ) -> Result<(), kube::Error> {
         let client = &self.client;
@@ -314,14 +314,14 @@ impl Children {
     }
 }
 
-fn api(client: &Client, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {
+fn api(client: &Client, kind: WorkloadKind, object: &DynamicObject) -> Api<DynamicObject> {
     namespaced(client, &kind.resource(), object)
 }
 
 /// The object that was created; `None` when one of its name is there already.
 async fn create(
     client: &Client,
-    kind: Kind,
+    kind: WorkloadKind,
     object: Value,
 ) -> Result<Option<DynamicObject>, kube::Error> {
     let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::json;
 
-use super::{Children, Kind, MAX_PODS, Outcome, REVISION_HASH, View, create, events::About};
+use super::{
+    Children, MAX_PODS, Outcome, REVISION_HASH, View, WorkloadKind, create, events::About,
+};
 use crate::workloads::outcome::{self, Failure};
 use crate::workloads::rules::digest;
 
@@ -17,7 +19,7 @@ impl Children {
         let view = View::new(owner);
         let hash = digest(&view.spec["template"]);
         let revision = format!("{}-{hash}", view.name());
-        self.revision(Kind::StatefulSet, owner, &hash).await?;
+        self.revision(WorkloadKind::StatefulSet, owner, &hash).await?;
         let replicas = view.replicas().clamp(0, MAX_PODS);
         let strategy = &view.spec["updateStrategy"];
         let partition = strategy["rollingUpdate"]["partition"].as_i64().unwrap_or(0);
@@ -33,21 +35,21 @@ impl Children {
         };
         let numbers = start..start.saturating_add(replicas);
         let mut surplus = Vec::new();
-        for pod in self.cache.children(owner, Kind::Pod) {
+        for pod in self.cache.children(owner, WorkloadKind::Pod) {
             let number = ordinal(&pod);
             let outdated = pod.labels().get(REVISION_HASH) != Some(&revision);
             let replaced = outdated && number >= first && strategy["type"] != "OnDelete";
             if !numbers.contains(&number) || replaced {
                 surplus.push(pod);
             } else if !outdated {
-                self.align(owner, Kind::Pod, &pod).await?;
+                self.align(owner, WorkloadKind::Pod, &pod).await?;
             }
         }
         // Those that are replaced come back when they are gone: their names are taken.
-        self.remove_pods((Kind::StatefulSet, owner), &surplus).await?;
+        self.remove_pods((WorkloadKind::StatefulSet, owner), &surplus).await?;
         for number in numbers {
             let name = format!("{}-{number}", view.name());
-            if !self.cache.has(owner, Kind::Pod, &name) {
+            if !self.cache.has(owner, WorkloadKind::Pod, &name) {
                 self.add_numbered(owner, &name, number, &revision).await?;
             }
         }
@@ -69,7 +71,7 @@ impl Children {
                  exceeded quota: simulated",
                 view.name()
             );
-            self.warn_once(About(Kind::StatefulSet, owner), "FailedCreate", &message).await;
+            self.warn_once(About(WorkloadKind::StatefulSet, owner), "FailedCreate", &message).await;
             return Ok(());
         }
         let template = &view.spec["template"];
@@ -94,7 +96,7 @@ impl Children {
                 },
                 "spec": claim["spec"],
             });
-            create(&self.client, Kind::PersistentVolumeClaim, claim).await?;
+            create(&self.client, WorkloadKind::PersistentVolumeClaim, claim).await?;
         }
         spec["hostname"] = json!(name);
         if let Some(service) = view.spec["serviceName"].as_str().filter(|name| !name.is_empty()) {
@@ -105,12 +107,17 @@ impl Children {
         labels["statefulset.kubernetes.io/pod-name"] = json!(name);
         labels["apps.kubernetes.io/pod-index"] = json!(number.to_string());
         let annotations = &template["metadata"]["annotations"];
-        let mut pod =
-            self.child(Kind::Pod, (Kind::StatefulSet, owner), name, (&labels, annotations));
+        let mut pod = self.child(
+            WorkloadKind::Pod,
+            (WorkloadKind::StatefulSet, owner),
+            name,
+            (&labels, annotations),
+        );
         pod["spec"] = spec;
-        if self.create(Kind::Pod, pod).await? {
+        if self.create(WorkloadKind::Pod, pod).await? {
             let message = format!("create Pod {name} in StatefulSet {} successful", view.name());
-            self.report(About(Kind::StatefulSet, owner), "SuccessfulCreate", &message).await;
+            self.report(About(WorkloadKind::StatefulSet, owner), "SuccessfulCreate", &message)
+                .await;
         }
         Ok(())
     }
@@ -118,13 +125,13 @@ impl Children {
     /// Keeps the Pod template of this revision, to go back to it.
     pub(super) async fn revision(
         &mut self,
-        kind: Kind,
+        kind: WorkloadKind,
         owner: &DynamicObject,
         hash: &str,
     ) -> Result<(), kube::Error> {
         let view = View::new(owner);
         let name = format!("{}-{hash}", view.name());
-        let mut all = self.cache.children(owner, Kind::ControllerRevision);
+        let mut all = self.cache.children(owner, WorkloadKind::ControllerRevision);
         let number = |revision: &DynamicObject| revision.data["revision"].as_i64().unwrap_or(0);
         all.sort_by_key(|revision| number(revision));
         let last = all.last().map_or(0, |revision| number(revision));
@@ -132,7 +139,7 @@ impl Children {
             Some(known) if number(known) == last => {}
             Some(known) => {
                 let patch = json!({ "revision": last.saturating_add(1) });
-                self.patch(Kind::ControllerRevision, known, &patch).await?;
+                self.patch(WorkloadKind::ControllerRevision, known, &patch).await?;
             }
             None => {
                 let mut labels = view.spec["template"]["metadata"]["labels"].clone();
@@ -140,7 +147,7 @@ impl Children {
                 let cause = owner.annotations().get("kubernetes.io/change-cause");
                 let annotations = cause.map(|cause| json!({ "kubernetes.io/change-cause": cause }));
                 let mut revision = self.child(
-                    Kind::ControllerRevision,
+                    WorkloadKind::ControllerRevision,
                     (kind, owner),
                     &name,
                     (&labels, &annotations.unwrap_or_default()),
@@ -149,10 +156,10 @@ impl Children {
                 template["$patch"] = json!("replace");
                 revision["data"] = json!({ "spec": { "template": template } });
                 revision["revision"] = json!(last.saturating_add(1));
-                self.create(Kind::ControllerRevision, revision).await?;
+                self.create(WorkloadKind::ControllerRevision, revision).await?;
                 let limit = view.spec["revisionHistoryLimit"].as_i64().unwrap_or(10);
                 let surplus = all.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
-                self.delete(Kind::ControllerRevision, &all[..surplus]).await?;
+                self.delete(WorkloadKind::ControllerRevision, &all[..surplus]).await?;
             }
         }
         Ok(())

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::{condition, digest, time};
 use crate::workloads::outcome::{Failure, failure};
-use crate::workloads::view::{Stage, View};
+use crate::workloads::view::{View, WorkloadStage};
 
 /// A Deployment: first its new ReplicaSet comes up beside the old one, if there
 /// is an old one, then it has taken over, or has missed the deadline.
 pub(in crate::workloads) fn deployment(
     object: &View<'_>,
-    stage: Stage,
+    stage: WorkloadStage,
     now: Timestamp,
 ) -> Option<Value> {
     let replicas = object.replicas();
@@ -25,35 +25,40 @@ pub(in crate::workloads) fn deployment(
     }
     let set = format!("{}-{}", object.name(), digest(&object.spec["template"]));
     // Nothing to start is done at once, whatever shall become of the rest.
-    let stage = if replicas == 0 { Stage::Succeeded } else { stage };
+    let stage = if replicas == 0 { WorkloadStage::Succeeded } else { stage };
     // A rolling update keeps the old Pods until the new are ready.
-    let kept = object.condition("Available")["status"] == "True" && stage != Stage::Succeeded;
+    let kept =
+        object.condition("Available")["status"] == "True" && stage != WorkloadStage::Succeeded;
     let had = object.status["readyReplicas"].as_i64().unwrap_or(0);
     let before = object.condition("Progressing");
     let complete = before["reason"] == "NewReplicaSetAvailable"
         && before["message"].as_str().is_some_and(|message| message.contains(&set));
     // More of the same Pods: nothing is replaced, and those that are there stay ready.
-    let grows = complete && stage == Stage::Progressing && 0 < had && had < replicas;
+    let grows = complete && stage == WorkloadStage::Progressing && 0 < had && had < replicas;
     let (count, updated, ready, unavailable) = match (stage, kept) {
         _ if grows => (replicas, replicas, had, replicas - had),
-        (Stage::Succeeded, _) => (replicas, replicas, replicas, 0),
-        (Stage::Progressing | Stage::Failed, true) => (replicas + 1, 1, replicas, 1),
-        (Stage::Progressing | Stage::Failed, false) => (replicas, replicas, 0, replicas),
+        (WorkloadStage::Succeeded, _) => (replicas, replicas, replicas, 0),
+        (WorkloadStage::Progressing | WorkloadStage::Failed, true) => {
+            (replicas + 1, 1, replicas, 1)
+        }
+        (WorkloadStage::Progressing | WorkloadStage::Failed, false) => {
+            (replicas, replicas, 0, replicas)
+        }
     };
     let progress = match stage {
-        Stage::Progressing if grows => before.clone(),
-        Stage::Progressing => progress(
+        WorkloadStage::Progressing if grows => before.clone(),
+        WorkloadStage::Progressing => progress(
             object,
             "True",
             "ReplicaSetUpdated",
             &format!("ReplicaSet \"{set}\" is progressing."),
             now,
         ),
-        Stage::Succeeded => {
+        WorkloadStage::Succeeded => {
             let message = format!("ReplicaSet \"{set}\" has successfully progressed.");
             progress(object, "True", "NewReplicaSetAvailable", &message, now)
         }
-        Stage::Failed => {
+        WorkloadStage::Failed => {
             let message = format!("ReplicaSet \"{set}\" has timed out progressing.");
             progress(object, "False", "ProgressDeadlineExceeded", &message, now)
         }
@@ -63,7 +68,7 @@ pub(in crate::workloads) fn deployment(
         "replicas": present(count), "updatedReplicas": present(updated),
         "readyReplicas": present(ready), "availableReplicas": present(ready),
         "unavailableReplicas": present(unavailable),
-        "conditions": [deployment_available(object, stage == Stage::Succeeded || (kept && !grows), now), progress],
+        "conditions": [deployment_available(object, stage == WorkloadStage::Succeeded || (kept && !grows), now), progress],
     }))
 }
 
@@ -95,12 +100,12 @@ fn updated(object: &View<'_>, mut condition: Value, now: Timestamp) -> Value {
 /// its Pods.
 pub(in crate::workloads) fn replica_set(
     object: &View<'_>,
-    stage: Stage,
+    stage: WorkloadStage,
     now: Timestamp,
 ) -> Option<Value> {
     let replicas = object.replicas();
     let is_forbidden = failure(object) == Failure::FailedCreate && replicas > 0;
-    if stage == Stage::Failed && is_forbidden {
+    if stage == WorkloadStage::Failed && is_forbidden {
         let message =
             format!("pods \"{}-\" is forbidden: exceeded quota: simulated", object.name());
         let failed = condition(object, "ReplicaFailure", "True", "FailedCreate", &message, now);
@@ -110,13 +115,13 @@ pub(in crate::workloads) fn replica_set(
         }));
     }
     let ready = match stage {
-        Stage::Succeeded => replicas,
+        WorkloadStage::Succeeded => replicas,
         // When there shall be more, those that are there stay ready.
-        Stage::Progressing => {
+        WorkloadStage::Progressing => {
             let had = object.status["readyReplicas"].as_i64().unwrap_or(0);
             if had < replicas { had } else { 0 }
         }
-        Stage::Failed => 0,
+        WorkloadStage::Failed => 0,
     };
     Some(json!({
         "observedGeneration": object.generation(),
@@ -127,7 +132,7 @@ pub(in crate::workloads) fn replica_set(
 }
 
 /// A StatefulSet: Pods are replaced one by one, those below a partition stay.
-pub(in crate::workloads) fn stateful_set(object: &View<'_>, stage: Stage) -> Option<Value> {
+pub(in crate::workloads) fn stateful_set(object: &View<'_>, stage: WorkloadStage) -> Option<Value> {
     let replicas = object.replicas();
     let strategy = &object.spec["updateStrategy"];
     let partition = strategy["rollingUpdate"]["partition"].as_i64().unwrap_or(0).clamp(0, replicas);
@@ -138,18 +143,20 @@ pub(in crate::workloads) fn stateful_set(object: &View<'_>, stage: Stage) -> Opt
     let (current, ready, current_count, updated_count) = match stage {
         // Only who deletes the Pods brings the new revision on.
         _ if updates && strategy["type"] == "OnDelete" => (old, replicas, replicas, 0),
-        Stage::Succeeded if updates && partition > 0 => {
+        WorkloadStage::Succeeded if updates && partition > 0 => {
             (old, replicas, partition, replicas - partition)
         }
-        Stage::Succeeded => (new.clone(), replicas, replicas, replicas),
-        Stage::Progressing | Stage::Failed if updates => (old, (replicas - 1).max(0), replicas, 0),
+        WorkloadStage::Succeeded => (new.clone(), replicas, replicas, replicas),
+        WorkloadStage::Progressing | WorkloadStage::Failed if updates => {
+            (old, (replicas - 1).max(0), replicas, 0)
+        }
         // Started again for another reason than its Pods, say a new scale.
-        Stage::Progressing | Stage::Failed if was_ready => {
+        WorkloadStage::Progressing | WorkloadStage::Failed if was_ready => {
             let had =
                 object.status["readyReplicas"].as_i64().unwrap_or(0).min((replicas - 1).max(0));
             (old, had, replicas, replicas)
         }
-        Stage::Progressing | Stage::Failed => (old, 0, replicas, replicas),
+        WorkloadStage::Progressing | WorkloadStage::Failed => (old, 0, replicas, replicas),
     };
     Some(json!({
         "observedGeneration": object.generation(),
@@ -162,18 +169,20 @@ pub(in crate::workloads) fn stateful_set(object: &View<'_>, stage: Stage) -> Opt
 /// A DaemonSet on `nodes` nodes.
 pub(in crate::workloads) fn daemon_set(
     object: &View<'_>,
-    stage: Stage,
+    stage: WorkloadStage,
     nodes: u32,
 ) -> Option<Value> {
     let nodes = i64::from(nodes);
     let on_delete = object.spec["updateStrategy"]["type"] == "OnDelete";
     let ran_before = object.status["numberReady"].as_i64().unwrap_or(0) > 0;
     let (updated, ready) = match stage {
-        Stage::Succeeded => (nodes, nodes),
-        Stage::Progressing | Stage::Failed if ran_before && on_delete => (0, nodes),
+        WorkloadStage::Succeeded => (nodes, nodes),
+        WorkloadStage::Progressing | WorkloadStage::Failed if ran_before && on_delete => (0, nodes),
         // One node at a time: the first is down for its new Pod.
-        Stage::Progressing | Stage::Failed if ran_before => (1.min(nodes), (nodes - 1).max(0)),
-        Stage::Progressing | Stage::Failed => (nodes, 0),
+        WorkloadStage::Progressing | WorkloadStage::Failed if ran_before => {
+            (1.min(nodes), (nodes - 1).max(0))
+        }
+        WorkloadStage::Progressing | WorkloadStage::Failed => (nodes, 0),
     };
     Some(json!({
         "observedGeneration": object.generation(),

@@ -4,11 +4,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{condition, time};
-use crate::workloads::view::{Stage, View};
+use crate::workloads::view::{View, WorkloadStage};
 
 /// A Job: its Pods run, then have succeeded or failed. A finished Job never
 /// changes again, and a suspended one has no Pods.
-pub(in crate::workloads) fn job(object: &View<'_>, stage: Stage, now: Timestamp) -> Option<Value> {
+pub(in crate::workloads) fn job(
+    object: &View<'_>,
+    stage: WorkloadStage,
+    now: Timestamp,
+) -> Option<Value> {
     let has = |kind: &str| object.condition(kind)["status"] == "True";
     if has("Complete") || has("Failed") {
         return None;
@@ -30,14 +34,14 @@ pub(in crate::workloads) fn job(object: &View<'_>, stage: Stage, now: Timestamp)
     // Without completions, the first Pod to succeed decides for all.
     let completions = object.spec["completions"].as_i64().unwrap_or(parallelism);
     Some(match stage {
-        Stage::Progressing => {
+        WorkloadStage::Progressing => {
             let active = parallelism.min(completions);
             json!({
                 "startTime": started, "active": nonzero(active), "ready": active,
                 "uncountedTerminatedPods": {}, "conditions": resumed.map(|resumed| vec![resumed]),
             })
         }
-        Stage::Succeeded => {
+        WorkloadStage::Succeeded => {
             let (reason, message) =
                 ("CompletionsReached", "Reached expected number of succeeded pods");
             json!({
@@ -49,7 +53,7 @@ pub(in crate::workloads) fn job(object: &View<'_>, stage: Stage, now: Timestamp)
                 ]).collect::<Vec<_>>(),
             })
         }
-        Stage::Failed => {
+        WorkloadStage::Failed => {
             let (reason, message) =
                 ("BackoffLimitExceeded", "Job has reached the specified backoff limit");
             let retries = object.spec["backoffLimit"].as_i64().unwrap_or(6);

@@ -3,37 +3,37 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::workloads::view::{Stage, View};
+use crate::workloads::view::{View, WorkloadStage};
 
 /// A claim, bound to what it asked for. No PersistentVolume is made.
-pub(in crate::workloads) fn claim(object: &View<'_>, stage: Stage) -> Option<Value> {
+pub(in crate::workloads) fn claim(object: &View<'_>, stage: WorkloadStage) -> Option<Value> {
     Some(match stage {
-        Stage::Progressing => json!({ "phase": "Pending" }),
-        Stage::Succeeded => json!({
+        WorkloadStage::Progressing => json!({ "phase": "Pending" }),
+        WorkloadStage::Succeeded => json!({
             "phase": "Bound", "accessModes": object.spec["accessModes"],
             "capacity": { "storage": object.spec["resources"]["requests"]["storage"] },
         }),
-        Stage::Failed => json!({ "phase": "Lost" }),
+        WorkloadStage::Failed => json!({ "phase": "Lost" }),
     })
 }
 
 /// A Service of type LoadBalancer gets an address; others are not changed.
-pub(in crate::workloads) fn service(object: &View<'_>, stage: Stage) -> Option<Value> {
+pub(in crate::workloads) fn service(object: &View<'_>, stage: WorkloadStage) -> Option<Value> {
     if object.spec["type"] == "LoadBalancer" { load_balancer(object, stage) } else { None }
 }
 
 /// An Ingress gets the address of its load balancer.
-pub(in crate::workloads) fn ingress(object: &View<'_>, stage: Stage) -> Option<Value> {
+pub(in crate::workloads) fn ingress(object: &View<'_>, stage: WorkloadStage) -> Option<Value> {
     load_balancer(object, stage)
 }
 
 /// One that never gets an address stays as the API server made it.
-fn load_balancer(object: &View<'_>, stage: Stage) -> Option<Value> {
+fn load_balancer(object: &View<'_>, stage: WorkloadStage) -> Option<Value> {
     match stage {
-        Stage::Succeeded => {
+        WorkloadStage::Succeeded => {
             Some(json!({ "loadBalancer": { "ingress": [{ "ip": address(object) }] } }))
         }
-        Stage::Progressing | Stage::Failed => None,
+        WorkloadStage::Progressing | WorkloadStage::Failed => None,
     }
 }
 

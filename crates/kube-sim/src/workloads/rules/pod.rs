@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{condition, infrastructure::address, time};
 use crate::workloads::outcome::{Failure, failure, message};
-use crate::workloads::view::{Stage, View};
+use crate::workloads::view::{View, WorkloadStage};
 
 /// Where the containers of a Pod are, all of them alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,16 +30,22 @@ impl Containers {
 /// A Pod. One that restarts always becomes ready, or crashes again and again; one
 /// that runs to its end runs at once, then has succeeded or failed. Either way
 /// an ended Pod never changes again.
-pub(in crate::workloads) fn pod(object: &View<'_>, stage: Stage, now: Timestamp) -> Option<Value> {
+pub(in crate::workloads) fn pod(
+    object: &View<'_>,
+    stage: WorkloadStage,
+    now: Timestamp,
+) -> Option<Value> {
     if matches!(object.status["phase"].as_str(), Some("Succeeded" | "Failed")) {
         return None;
     }
     let long_running = object.spec["restartPolicy"].as_str().unwrap_or("Always") == "Always";
     let (phase, containers) = match (stage, long_running) {
-        (Stage::Progressing, true) => ("Pending", Containers::Creating),
-        (Stage::Progressing, false) | (Stage::Succeeded, true) => ("Running", Containers::Running),
-        (Stage::Succeeded, false) => ("Succeeded", Containers::Exited(0)),
-        (Stage::Failed, _) => match (failure(object), long_running) {
+        (WorkloadStage::Progressing, true) => ("Pending", Containers::Creating),
+        (WorkloadStage::Progressing, false) | (WorkloadStage::Succeeded, true) => {
+            ("Running", Containers::Running)
+        }
+        (WorkloadStage::Succeeded, false) => ("Succeeded", Containers::Exited(0)),
+        (WorkloadStage::Failed, _) => match (failure(object), long_running) {
             (Failure::ImagePullBackOff, _) => ("Pending", Containers::Unpulled),
             (Failure::Unschedulable, _) => ("Pending", Containers::Unscheduled),
             (Failure::Unhealthy, true) => ("Running", Containers::Unready),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::condition;
-use crate::workloads::view::{Stage, View};
+use crate::workloads::view::{View, WorkloadStage};
 
 /// A budget over healthy Pods, one more than it needs. Its selector
 /// is ignored, since there may be no Pods at all.
@@ -22,13 +22,13 @@ pub(in crate::workloads) fn disruption_budget(object: &View<'_>, now: Timestamp)
 /// An autoscaler that keeps its lower bound, or cannot read its target.
 pub(in crate::workloads) fn autoscaler(
     object: &View<'_>,
-    stage: Stage,
+    stage: WorkloadStage,
     now: Timestamp,
 ) -> Option<Value> {
     let replicas = object.spec["minReplicas"].as_i64().unwrap_or(1);
     let conditions = match stage {
-        Stage::Progressing => return None,
-        Stage::Succeeded => vec![
+        WorkloadStage::Progressing => return None,
+        WorkloadStage::Succeeded => vec![
             condition(
                 object,
                 "AbleToScale",
@@ -54,7 +54,7 @@ pub(in crate::workloads) fn autoscaler(
                 now,
             ),
         ],
-        Stage::Failed => {
+        WorkloadStage::Failed => {
             let target = object.spec["scaleTargetRef"]["name"].as_str().unwrap_or_default();
             let message = format!(
                 "the HPA controller was unable to get the target's current scale: \"{target}\" not found"

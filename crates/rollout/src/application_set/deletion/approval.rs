@@ -18,13 +18,13 @@ const MOST: usize = 10_000;
 
 /// What a person has approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Approval<'a> {
+pub struct DeletionApproval<'a> {
     hash: &'a str,
     /// Each Application, once that is recorded.
     each: Option<HashSet<&'a str>>,
 }
 
-impl<'a> Approval<'a> {
+impl<'a> DeletionApproval<'a> {
     /// From the value of the annotation; `None` when it is empty.
     pub fn read(text: &'a str) -> Option<Self> {
         let (hash, each) = match text.split_once(':') {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::application_set::decision::{Decision, Next, Snapshot};
+use crate::application_set::decision::{Decision, NextReconcile, Snapshot};
 use crate::application_set::deletion::{self, Deletion, DeletionStage, Reverse};
 use crate::application_set::plan::write_plan::WritePlan;
 use crate::application_set::status;
@@ -21,14 +21,15 @@ pub(in crate::application_set) fn delete(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, now, .. } = *snapshot;
     if !set.has_finalizer() {
         // Garbage collection or the owner of another finalizer does the rest.
-        return Decision { next: Next::Gone, ..Decision::default() };
+        return Decision { next: NextReconcile::Gone, ..Decision::default() };
     }
     // The deletion order is unknown.
     if generated.policy.deletes()
         && let Some(failure) = findings::held(&generated.misspelt)
     {
         let status = status::with_error(set, &failure, snapshot.redact, now);
-        let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();
+        let events =
+            events::failure_event(&set.status, &status, Some(&failure)).into_iter().collect();
         return Decision { status: Some(status), events, ..Decision::default() };
     }
     // Also when the feature is disabled: the finalizer was set for it (AS-380).
@@ -39,20 +40,24 @@ pub(in crate::application_set) fn delete(snapshot: &Snapshot<'_>) -> Decision {
         reverse: generated.deletes_in_reverse.then_some(&generated.strategy),
         now,
     };
-    match deletion::stage(&deletion) {
+    match deletion::deletion_stage(&deletion) {
         DeletionStage::Done => {
             let mut finalizers = set.finalizers.clone();
             finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
-            Decision { finalizers: Some(finalizers), next: Next::Gone, ..Decision::default() }
+            Decision {
+                finalizers: Some(finalizers),
+                next: NextReconcile::Gone,
+                ..Decision::default()
+            }
         }
         DeletionStage::Act(writes) => Decision {
             writes,
-            next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
+            next: NextReconcile::After(WaitFor::SetDeletion, WHILE_DELETING),
             ..Decision::default()
         },
         DeletionStage::Wait(leaving) => Decision {
             leaving,
-            next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
+            next: NextReconcile::After(WaitFor::SetDeletion, WHILE_DELETING),
             ..Decision::default()
         },
         DeletionStage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
@@ -76,9 +81,9 @@ fn delete_in_reverse(snapshot: &Snapshot<'_>, reverse: Reverse) -> Decision {
         None if failed && unsure.is_empty() => Some(status::without_error(set, now)),
         None => None,
     };
-    let event = |status| events::failure(&set.status, status, failure.as_ref());
+    let event = |status| events::failure_event(&set.status, status, failure.as_ref());
     let events = status.as_ref().and_then(event).into_iter().collect();
     let writes = WritePlan { deletes, ..WritePlan::default() };
-    let next = Next::After(WaitFor::SetDeletion, WHILE_DELETING);
+    let next = NextReconcile::After(WaitFor::SetDeletion, WHILE_DELETING);
     Decision { status, events, writes, leaving: waits, unsure, stuck, next, ..Decision::default() }
 }

@@ -43,11 +43,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::application_set::deletion::approval::Approval;
+use crate::application_set::deletion::approval::DeletionApproval;
 use crate::application_set::generate::generated::Generated;
 use crate::application_set::generate::generator_history::GeneratorHistory;
 use crate::application_set::plan::write_plan::{Held, WritePlan};
-use crate::application_set::settings::Settings;
+use crate::application_set::settings::DecisionSettings;
 use crate::application_set::status::stored::{MESSAGE_LIMIT, StoredApplicationSet};
 use crate::desired::inputs::Finding;
 use crate::rollout::status::cut;
@@ -127,7 +127,7 @@ pub fn over_hidden(policies: &[String], deletes: usize) -> Option<String> {
 pub(crate) fn hold(
     set: &StoredApplicationSet,
     generated: &Generated,
-    settings: &Settings,
+    settings: &DecisionSettings,
     doubts: HoldReasons<'_>,
     writes: &mut WritePlan,
 ) -> HoldDecision {
@@ -162,7 +162,7 @@ pub(crate) fn hold(
         // They wait for something else, or the policy forbids it.
         return HoldDecision { annotations: kept, held: None };
     }
-    let approval = set.approved_deletions.as_deref().and_then(Approval::read);
+    let approval = set.approved_deletions.as_deref().and_then(DeletionApproval::read);
     if let Some(approval) = approval.filter(|approval| approval.covers(&writes.deletes)) {
         let recorded = approval.recorded(&writes.deletes);
         if emptied.is_empty() && recorded.is_none() {
@@ -173,7 +173,7 @@ pub(crate) fn hold(
         let annotations = annotations(set, now.as_ref(), recorded.map(Value::from));
         return HoldDecision { annotations, held: None };
     }
-    let hash = Approval::of(&writes.deletes);
+    let hash = DeletionApproval::of(&writes.deletes);
     *writes = std::mem::take(writes).without_deletes("a person approves it");
     let (reason, why) = match (emptied.is_empty(), doubts.over) {
         (false, _) => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::application_set::generate::generated::labels_of;
 use crate::application_set::generate::policy::Policy;
-use crate::application_set::plan::owner::{Identity, Owner, guard, patch_of_owners};
+use crate::application_set::plan::owner::{ApplicationOwner, Identity, guard, patch_of_owners};
 use crate::application_set::plan::write_plan::{Delete, Patch, WritePlan};
 use crate::rollout::budget::Limit;
-use crate::rollout::steps::Strategy;
-use wavegate_api::annotations::finalizers;
+use crate::rollout::steps::StepStrategy;
+use wavegate_api::annotations::finalizers_of;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_api::live::{LiveCondition, LiveMetadata, LiveOwner};
 use wavegate_api::{Raw, read_leniently};
@@ -117,7 +117,7 @@ impl Going {
         let error = of(DELETION_ERROR).or_else(|| of(DELETION_WARNING));
         Some(Self {
             since: since.to_owned(),
-            finalizers: finalizers(live).map(str::to_owned).collect(),
+            finalizers: finalizers_of(live).map(str::to_owned).collect(),
             error: error.map(|condition| condition.message.clone()),
         })
     }
@@ -166,7 +166,7 @@ pub struct Leaving {
 
 impl Leaving {
     /// From an Application that the set controls.
-    pub fn read(live: &Value, set: &Identity, strategy: &Strategy) -> Self {
+    pub fn read(live: &Value, set: &Identity, strategy: &StepStrategy) -> Self {
         let metadata = LiveMetadata::of(live);
         let is_ours = |owner: &LiveOwner| owner.uid == set.uid || set.is_namespace_owner(owner);
         let mut others = metadata.owners().to_vec();
@@ -190,7 +190,7 @@ impl Leaving {
     pub fn is_released(live: &Value, set: &Identity) -> bool {
         let metadata = LiveMetadata::of(live);
         let is_guarded = metadata.owners().iter().any(|owner| set.is_namespace_owner(owner));
-        is_guarded && Owner::of(&metadata, set) == Owner::None
+        is_guarded && ApplicationOwner::of(&metadata, set) == ApplicationOwner::None
     }
 
     /// Its UID.
@@ -215,7 +215,7 @@ pub struct Deletion<'a> {
     /// The effective policy.
     pub policy: Policy,
     /// The steps, if they are deleted in reverse order.
-    pub reverse: Option<&'a Strategy>,
+    pub reverse: Option<&'a StepStrategy>,
     /// The time.
     pub now: Timestamp,
 }
@@ -224,7 +224,7 @@ pub struct Deletion<'a> {
 ///
 /// If the policy forbids deletion, the Applications are orphaned first
 /// (AS-167, AS-384).
-pub fn stage(deletion: &Deletion<'_>) -> DeletionStage {
+pub fn deletion_stage(deletion: &Deletion<'_>) -> DeletionStage {
     let Deletion { finalizers, owned, policy, reverse, now } = *deletion;
     if owned.is_empty() {
         return DeletionStage::Done;
@@ -263,7 +263,7 @@ pub fn stage(deletion: &Deletion<'_>) -> DeletionStage {
 /// Applications without a step are deleted first, all at once; then those of the last
 /// step, down to the first, each step when the ones after it are gone, and at most
 /// `maxUpdate` of its Applications at a time (AS-381, AS-382).
-fn in_reverse(owned: &[Leaving], strategy: &Strategy, now: Timestamp) -> Reverse {
+fn in_reverse(owned: &[Leaving], strategy: &StepStrategy, now: Timestamp) -> Reverse {
     // `None` sorts last, so that it is first in reverse.
     let place = |one: &Leaving| one.step.unwrap_or(usize::MAX);
     let last = owned.iter().map(place).max();

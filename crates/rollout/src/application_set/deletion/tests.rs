@@ -59,7 +59,7 @@ fn stage_with(
     now: Timestamp,
     presence: &BTreeMap<&str, Presence>,
 ) -> DeletionStage {
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let (strategy, _) = StepStrategy::read(set["spec"].get("strategy"));
     let set_id = Identity::of(set);
     let read = |live: &Value| {
         let leaving = Leaving::read(live, &set_id, &strategy);
@@ -67,9 +67,9 @@ fn stage_with(
         leaving.with(answer)
     };
     let owned: Vec<Leaving> = apps.iter().map(read).collect();
-    let finalizers: Vec<String> = finalizers(set).map(str::to_owned).collect();
+    let finalizers: Vec<String> = finalizers_of(set).map(str::to_owned).collect();
     let reverse = is_reverse(set).then_some(&strategy);
-    stage(&Deletion { finalizers: &finalizers, owned: &owned, policy, reverse, now })
+    deletion_stage(&Deletion { finalizers: &finalizers, owned: &owned, policy, reverse, now })
 }
 
 fn reverse(set: &Value, apps: &[Value]) -> Reverse {

@@ -12,13 +12,13 @@ use crate::application_set::generate::ignore::{self, Ignore};
 use crate::application_set::generate::policy::Policy;
 use crate::application_set::generate::preserve::Preserve;
 use crate::application_set::generate::shape;
-use crate::application_set::generate::validate::{KnownTargets, Target, problem_of_target};
-use crate::application_set::plan::write_plan::Gate;
-use crate::application_set::settings::Settings;
+use crate::application_set::generate::validate::{DeployTarget, KnownTargets, problem_of_target};
+use crate::application_set::plan::write_plan::WriteGate;
+use crate::application_set::settings::DecisionSettings;
 use crate::desired;
 use crate::desired::inputs::Reads;
 use crate::rollout::steer::rules::Selectable;
-use crate::rollout::steps::{self, Labels, Membership, Problem, Strategy};
+use crate::rollout::steps::{self, Labels, Membership, Problem, StepStrategy};
 use crate::rollout::{self};
 use wavegate_api::Raw;
 use wavegate_api::annotations::{ROLLOUT, RUN};
@@ -31,7 +31,7 @@ pub struct Generated {
     /// The `metadata.generation` of the set that it was computed from.
     pub generation: i64,
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: StepStrategy,
     /// The configuration errors of `spec.strategy` itself.
     pub strategy_problems: Vec<Problem>,
     /// All configuration errors of the rollout.
@@ -52,9 +52,9 @@ pub struct Generated {
     /// Fields that are neither compared nor written.
     pub ignore: Ignore,
     /// The errors of these rules.
-    pub ignore_problems: Vec<ignore::Problem>,
+    pub ignore_problems: Vec<ignore::IgnoreProblem>,
     /// Why generating failed, if it did.
-    pub error: Option<desired::Error>,
+    pub error: Option<desired::GenerateError>,
     /// A digest of each element of `spec.generators`.
     pub generators: Box<[Box<str>]>,
     /// What the generators used.
@@ -95,7 +95,7 @@ pub struct Wanted {
     /// The steps selected by its labels.
     pub steps: Membership,
     /// Its project and destination.
-    pub target: Target,
+    pub target: DeployTarget,
     /// Its validation error, independent of the cluster.
     pub problem: Option<String>,
     /// Why its ignored fields are unknown, if they are: then it is not written
@@ -136,22 +136,22 @@ impl Generated {
     }
 
     /// RollingSync without steps (AS-304).
-    pub fn is_stuck(&self, settings: &Settings) -> bool {
+    pub fn is_stuck(&self, settings: &DecisionSettings) -> bool {
         settings.progressive_syncs && self.strategy.is_empty_rolling_sync()
     }
 
     /// Which writes these settings allow: none with unknown fields in the strategy or with a
     /// RollingSync without steps (AS-304), no deletions while the ignored fields of some
     /// Application are unknown (AS-162).
-    pub fn gate(&self, settings: &Settings) -> Gate {
+    pub fn gate(&self, settings: &DecisionSettings) -> WriteGate {
         if !self.misspelt.is_empty() {
-            Gate::Shut("spec.strategy can be read")
+            WriteGate::Shut("spec.strategy can be read")
         } else if self.is_stuck(settings) {
-            Gate::Shut("spec.strategy.rollingSync.steps has a step")
+            WriteGate::Shut("spec.strategy.rollingSync.steps has a step")
         } else if !self.ignore_problems.is_empty() {
-            Gate::NoDeletes("spec.ignoreApplicationDifferences can be used")
+            WriteGate::NoDeletes("spec.ignoreApplicationDifferences can be used")
         } else {
-            Gate::Open
+            WriteGate::Open
         }
     }
 
@@ -179,8 +179,8 @@ impl Generated {
     }
 
     /// RollingSync while the feature is disabled (AS-301).
-    pub fn is_disabled(&self, settings: &Settings) -> bool {
-        !settings.progressive_syncs && matches!(self.strategy, Strategy::RollingSync(_))
+    pub fn is_disabled(&self, settings: &DecisionSettings) -> bool {
+        !settings.progressive_syncs && matches!(self.strategy, StepStrategy::RollingSync(_))
     }
 
     /// Whether the rollout is evaluated: not if generating failed, nor if the
@@ -191,7 +191,7 @@ impl Generated {
 
     /// Why the set has no rollout, and none goes on: its spec says so, or the setting. `None` with
     /// a spec that may only be misspelt.
-    pub fn without_rollout(&self, settings: &Settings) -> Option<&'static str> {
+    pub fn without_rollout(&self, settings: &DecisionSettings) -> Option<&'static str> {
         let is_clear = self.error.is_none() && self.misspelt.is_empty() && !self.is_stuck(settings);
         match is_clear && !self.has_steps {
             false => None,
@@ -216,9 +216,9 @@ impl Generated {
 /// Collects generated Applications in compact form.
 #[derive(Debug)]
 pub struct Collector {
-    strategy: Strategy,
+    strategy: StepStrategy,
     in_rollout: bool,
-    ignore_problems: Vec<ignore::Problem>,
+    ignore_problems: Vec<ignore::IgnoreProblem>,
     applications: Vec<Collected>,
 }
 
@@ -232,8 +232,8 @@ struct Collected {
 
 impl Collector {
     /// Starts without Applications.
-    pub fn new(set: &Value, settings: &Settings) -> Self {
-        let (strategy, _) = Strategy::of(set);
+    pub fn new(set: &Value, settings: &DecisionSettings) -> Self {
+        let (strategy, _) = StepStrategy::of(set);
         let (_, ignore_problems) = Ignore::read(set, &settings.jq);
         let in_rollout = settings.progressive_syncs && !strategy.steps().is_empty();
         Self { strategy, in_rollout, ignore_problems, applications: Vec::new() }
@@ -253,7 +253,7 @@ impl Collector {
         let labels = labels_of(&application);
         let selects = |step: &usize| self.strategy.steps()[*step].selects(&labels);
         let steps = (0..self.strategy.steps().len()).filter(selects).collect();
-        let problem = shape::problem(&application).map(|problem| match own_name.is_empty() {
+        let problem = shape::shape_problem(&application).map(|problem| match own_name.is_empty() {
             true => problem,
             false => format!("{problem} (generated from {origin})"),
         });
@@ -261,12 +261,12 @@ impl Collector {
         let unusable_rule = unusable.map(|problem| problem.message.clone());
         let json = serde_json::to_vec(&application).unwrap_or_default().into();
         let spec = LiveSpec::of(&application);
-        let (target, is_automated) = (Target::of(&spec), spec.is_automated());
+        let (target, is_automated) = (DeployTarget::of(&spec), spec.is_automated());
         if self.in_rollout {
             autosync::disable(&mut application);
         }
-        let base = digest(&without_revisions(spec_of(&application)));
-        let digest = digest(spec_of(&application));
+        let base = spec_digest(&without_revisions(spec_of(&application)));
+        let digest = spec_digest(spec_of(&application));
         let steps = Membership { steps };
         let wanted = Wanted {
             name,
@@ -286,14 +286,14 @@ impl Collector {
     pub fn finish(
         mut self,
         set: &Value,
-        settings: &Settings,
+        settings: &DecisionSettings,
         reads: Reads,
-        error: Option<desired::Error>,
+        error: Option<desired::GenerateError>,
     ) -> Generated {
         if error.is_some() {
             self.applications.clear();
         }
-        let (strategy, strategy_problems) = Strategy::of(set);
+        let (strategy, strategy_problems) = StepStrategy::of(set);
         let spec = LiveSetSpec::of(set);
         let own = spec.sync_policy.applications_sync.as_deref();
         let (ignore, ignore_problems) = Ignore::read(set, &settings.jq);
@@ -306,9 +306,9 @@ impl Collector {
             .collect();
         Generated {
             generation: LiveMetadata::of(set).generation,
-            generators: elements.map(digest).collect(),
+            generators: elements.map(spec_digest).collect(),
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
-            misspelt: steps::misspelt(set),
+            misspelt: steps::strategy_problems(set),
             has_steps: settings.progressive_syncs && !strategy.steps().is_empty(),
             deletes_in_reverse: is_reverse(set),
             policy: settings.policy.effective(own, settings.policy_override),
@@ -334,7 +334,7 @@ impl Collector {
 /// requests it (AS-380).
 pub fn is_reverse(set: &Value) -> bool {
     let order = LiveSetSpec::of(set).strategy.deletion_order;
-    order.eq_ignore_ascii_case("reverse") && !Strategy::of(set).0.steps().is_empty()
+    order.eq_ignore_ascii_case("reverse") && !StepStrategy::of(set).0.steps().is_empty()
 }
 
 /// The Applications by name. Of several with one name the first one is kept,
@@ -360,7 +360,7 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
 }
 
 /// The labels of generated Applications, by name.
-pub fn labels(generation: &desired::Generation) -> BTreeMap<String, Labels> {
+pub fn generated_labels(generation: &desired::Generation) -> BTreeMap<String, Labels> {
     let of = |(name, application): (&str, &Value)| (name.to_owned(), labels_of(application));
     generation.called().map(of).collect()
 }
@@ -373,7 +373,7 @@ pub fn labels_of(application: &Value) -> Labels {
 
 /// Eight bytes of a digest of a spec: enough to distinguish versions of an
 /// Application.
-pub fn digest(spec: &Value) -> Box<str> {
+pub fn spec_digest(spec: &Value) -> Box<str> {
     let text = spec.to_string();
     let hash = Sha256::digest(text.as_bytes());
     HEXLOWER.encode(&hash[..8]).into()

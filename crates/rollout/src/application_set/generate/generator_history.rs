@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::application_set::generate::generated::Generated;
 use crate::desired::inputs::Finding;
-use wavegate_api::annotations::{FOUND, annotation};
+use wavegate_api::annotations::{FOUND, annotation_of};
 
 /// What the generators of a spec found last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct GeneratorHistory {
 impl GeneratorHistory {
     /// The annotation of a set; `None` when it is absent or unreadable.
     pub fn read(set: &Value) -> Option<Self> {
-        let stored: Value = serde_json::from_str(annotation(set, FOUND)?).ok()?;
+        let stored: Value = serde_json::from_str(annotation_of(set, FOUND)?).ok()?;
         let texts = |field: &str| -> Option<Vec<String>> {
             let list = stored[field].as_array()?.iter();
             Some(list.filter_map(|one| one.as_str().map(str::to_owned)).collect())

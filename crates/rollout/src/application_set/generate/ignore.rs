@@ -11,8 +11,8 @@ use serde_json::Value;
 use wavegate_api::Raw;
 use wavegate_api::live::{LiveSetSpec, spec_of};
 use wavegate_api::raw::object_at;
-use wavegate_engine::diff::jq::{Error, Expression, Jq, Question};
-use wavegate_engine::diff::path::{Defect, Path, Pointer, Step, parse_pointer};
+use wavegate_engine::diff::jq::{Jq, JqError, JqExpression, Question};
+use wavegate_engine::diff::path::{Defect, Path, PathStep, Pointer, parse_pointer};
 use wavegate_engine::merge_patch::without_nulls;
 
 /// The most jq expressions of a set.
@@ -28,14 +28,14 @@ const UNSTABLE: &str = "spec.ignoreApplicationDifferences: the rules select othe
 
 /// What is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct IgnoreProblem {
     /// The Application of the rule; empty means all.
     pub name: String,
     /// The field, the error, and how to fix it.
     pub message: String,
 }
 
-impl Problem {
+impl IgnoreProblem {
     /// Whether it keeps an Application from being written.
     pub fn concerns(&self, application: &str) -> bool {
         self.name.is_empty() || self.name == application
@@ -58,14 +58,14 @@ struct Rule {
     /// The name of an Application; empty means all.
     name: String,
     pointers: Vec<Vec<String>>,
-    expressions: Vec<Expression>,
+    expressions: Vec<JqExpression>,
 }
 
 impl Ignore {
     /// Reads the rules of a set, and returns the errors of those that cannot be
     /// evaluated. The other rules apply; the Applications of the invalid ones
     /// are not written until these are fixed (AS-164).
-    pub fn read(set: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
+    pub fn read(set: &Value, jq: &Jq) -> (Self, Vec<IgnoreProblem>) {
         let scope = format!("{}/{}", set.namespace(), set.name());
         let mut problems = Vec::new();
         let mut rules = Vec::new();
@@ -74,7 +74,8 @@ impl Ignore {
         for (index, rule) in listed.into_iter().enumerate() {
             let place = format!("spec.ignoreApplicationDifferences[{index}]");
             let name = rule.name;
-            let mut problem = |message| problems.push(Problem { name: name.clone(), message });
+            let mut problem =
+                |message| problems.push(IgnoreProblem { name: name.clone(), message });
             let mut pointers = Vec::new();
             for pointer in rule.json_pointers {
                 match parse_pointer(&pointer) {
@@ -147,7 +148,7 @@ impl Ignore {
         let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
         let in_reach = |key: &str| key == "spec" || key == "metadata";
         let [in_target, in_live] = self.selected(name, [target, live])?.map(|mut paths| {
-            paths.retain(|path| matches!(path.first(), Some(Step::Key(key)) if in_reach(key)));
+            paths.retain(|path| matches!(path.first(), Some(PathStep::Key(key)) if in_reach(key)));
             paths
         });
         let pointers: Vec<&[String]> = rules()
@@ -155,7 +156,7 @@ impl Ignore {
             .map(Vec::as_slice)
             .filter(|tokens| tokens.first().is_some_and(|key| in_reach(key)))
             .collect();
-        let ignored = keep::Ignored { in_target, in_live, pointers: &pointers };
+        let ignored = keep::IgnoredFields { in_target, in_live, pointers: &pointers };
         let mut kept = target.clone();
         keep::live_values(&mut kept, live, &ignored);
         Ok(kept)
@@ -164,14 +165,14 @@ impl Ignore {
     /// The paths that the expressions for an Application select in each object.
     fn selected(&self, name: &str, objects: [&Value; 2]) -> Result<[Vec<Path>; 2], String> {
         let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
-        let all: Vec<(&str, &Expression)> = rules()
+        let all: Vec<(&str, &JqExpression)> = rules()
             .flat_map(|rule| rule.expressions.iter().map(|one| (&*rule.place, one)))
             .collect();
         let mut selected = [Vec::new(), Vec::new()];
         if all.is_empty() {
             return Ok(selected);
         }
-        let expressions: Vec<&Expression> = all.iter().map(|(_, one)| *one).collect();
+        let expressions: Vec<&JqExpression> = all.iter().map(|(_, one)| *one).collect();
         let questions = objects.map(|object| Question { object, expressions: expressions.clone() });
         let answers = self.jq.paths(&self.scope, &questions);
         for (selected, answers) in selected.iter_mut().zip(answers) {
@@ -179,7 +180,7 @@ impl Ignore {
                 match answer {
                     Ok(found) => selected.extend(found),
                     // As in Argo CD: the object does not have the field of the rule.
-                    Err(Error::Mismatch(_)) => {}
+                    Err(JqError::Mismatch(_)) => {}
                     Err(error) => {
                         let text = expression.text();
                         return Err(format!("{place}.jqPathExpressions: \"{text}\": {error}"));

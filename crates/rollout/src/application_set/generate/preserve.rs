@@ -69,7 +69,7 @@ fn merged(generated: Option<&Fields>, live: Option<&Fields>, kept: &BTreeSet<Str
 }
 
 /// The generated finalizers, and the live ones of deletion hooks.
-pub fn finalizers(generated: &Value, live: &Value) -> Value {
+pub fn merged_finalizers(generated: &Value, live: &Value) -> Value {
     let of = |object: &Value| object.items("/metadata/finalizers").to_vec();
     let is_hook = |finalizer: &Value| {
         let text = finalizer.as_str().unwrap_or_default();

@@ -109,7 +109,7 @@ mod tests {
     use crate::application_set::generate::ignore::Ignore;
     use crate::application_set::generate::policy::Policy;
     use crate::application_set::generate::preserve::Preserve;
-    use crate::application_set::plan::outcome::Act;
+    use crate::application_set::plan::outcome::WriteAct;
     use crate::application_set::plan::owner::Identity;
     use crate::application_set::plan::update::Rules;
 
@@ -135,7 +135,7 @@ mod tests {
         };
         let writes = WritePlan { patches: vec![patch], ..WritePlan::default() };
         let outcome =
-            |ended| [WriteOutcome { application: "a".to_owned(), act: Act::Annotate, ended }];
+            |ended| [WriteOutcome { application: "a".to_owned(), act: WriteAct::Annotate, ended }];
         let (one, two) = (compared_with("1"), compared_with("2"));
         let mut asked = Asked::NONE;
         let due = |asked: &Asked, seen: &[Existing], now| asked.due(&behind, seen, at(now)).1;

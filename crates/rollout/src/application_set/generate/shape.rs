@@ -21,7 +21,7 @@ const SHOWN: usize = 60;
 
 /// The first error of a generated object, in the order of the fields: the
 /// field, its value, and what is required.
-pub fn problem(application: &Value) -> Option<String> {
+pub fn shape_problem(application: &Value) -> Option<String> {
     let metadata = &application["metadata"];
     problem_of_kind(application)
         .or_else(|| problem_of_name(&metadata["name"]))
@@ -173,7 +173,7 @@ fn problem_of_spec(spec: &Value) -> Option<String> {
     if !spec.is_object() {
         return Some(format!("spec: is {}, must be an object", shown(spec)));
     }
-    let error = api::read::<ApplicationSpec>(spec).err()?;
+    let error = api::read_typed::<ApplicationSpec>(spec).err()?;
     let place = match error.path.as_str() {
         "." => "spec".to_owned(),
         path => format!("spec.{path}"),
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn invalid_applications_are_reported_by_field_as_144() {
-        assert_eq!(problem(&application()), None);
+        assert_eq!(shape_problem(&application()), None);
         let long = "a".repeat(254);
         let cases = [
             ("/kind", json!("AppProject"), "kind: is \"AppProject\", must be Application"),
@@ -351,11 +351,13 @@ mod tests {
         for (place, value, want) in cases {
             let mut wrong = application();
             *wrong.pointer_mut(place).unwrap() = value.clone();
-            let found = problem(&wrong).unwrap_or_default();
+            let found = shape_problem(&wrong).unwrap_or_default();
             assert!(found.contains(want), "{place} {value}: {found}");
         }
         let mut large = application();
         large["metadata"]["annotations"] = json!({"a": "x".repeat(ANNOTATION_BYTES)});
-        assert!(problem(&large).unwrap().starts_with("metadata.annotations: have 262145 bytes"));
+        assert!(
+            shape_problem(&large).unwrap().starts_with("metadata.annotations: have 262145 bytes")
+        );
     }
 }

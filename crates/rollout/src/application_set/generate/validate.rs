@@ -22,7 +22,10 @@ pub struct KnownTargets {
 
 /// Validation errors of generated Applications, by [`Generation::called`]:
 /// their own, and those that depend on the cluster.
-pub fn problems(generation: &Generation, known: &KnownTargets) -> BTreeMap<String, String> {
+pub fn validation_problems(
+    generation: &Generation,
+    known: &KnownTargets,
+) -> BTreeMap<String, String> {
     let mut problems = problems_alone(generation);
     for (name, application) in generation.called() {
         if problems.contains_key(name) {
@@ -47,7 +50,7 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
         let own_name = crate::desired::name_of(application);
         let namesakes = origins.get(own_name).map(Vec::as_slice).unwrap_or_default();
         let problem = shape::problem_of_namesakes(own_name, namesakes).or_else(|| {
-            shape::problem(application).map(|problem| match name == origin.as_str() {
+            shape::shape_problem(application).map(|problem| match name == origin.as_str() {
                 true => problem,
                 false => format!("{problem} (generated from {origin})"),
             })
@@ -61,12 +64,12 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
 
 /// Validation errors of an Application that depend on the cluster.
 pub fn problem_here(application: &Value, known: &KnownTargets) -> Option<String> {
-    problem_of_target(&Target::of(&LiveSpec::of(application)), known)
+    problem_of_target(&DeployTarget::of(&LiveSpec::of(application)), known)
 }
 
 /// Project and destination of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct DeployTarget {
     /// Its project, `default` when it names none.
     pub project: Box<str>,
     /// The name of its cluster.
@@ -77,7 +80,7 @@ pub struct Target {
     pub namespace: Box<str>,
 }
 
-impl Target {
+impl DeployTarget {
     /// Its cluster among the known ones.
     pub fn cluster_in<'a>(&self, clusters: &'a [Cluster]) -> Option<&'a Cluster> {
         clusters.iter().find(|known| match &*self.cluster {
@@ -101,7 +104,7 @@ impl Target {
 }
 
 /// Validation errors of a project and destination.
-pub fn problem_of_target(target: &Target, known: &KnownTargets) -> Option<String> {
+pub fn problem_of_target(target: &DeployTarget, known: &KnownTargets) -> Option<String> {
     let project = &*target.project;
     if !known.projects.contains(project) {
         let place = match known.namespace.as_str() {
@@ -119,7 +122,7 @@ pub fn clusters_named(name: &str, clusters: &[Cluster]) -> usize {
 }
 
 /// Validation errors of a destination.
-pub fn destination_problem(target: &Target, clusters: &[Cluster]) -> Option<String> {
+pub fn destination_problem(target: &DeployTarget, clusters: &[Cluster]) -> Option<String> {
     match (&*target.cluster, &*target.server) {
         ("", "") => Some("spec.destination: needs a server or a name".to_owned()),
         ("", server) if clusters.iter().any(|cluster| cluster.server == server) => None,

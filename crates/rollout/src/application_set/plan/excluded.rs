@@ -1,7 +1,7 @@
 //! Applications that no application controller reconciles, by an annotation of their own or of
 //! the Secret of their cluster (SE-380): a wait for one of them lasts until it is removed.
 
-use crate::application_set::generate::validate::Target;
+use crate::application_set::generate::validate::DeployTarget;
 use crate::application_set::plan::observe::Existing;
 use crate::rollout::snapshot::Excluded;
 use wavegate_api::Cluster;
@@ -9,7 +9,11 @@ use wavegate_api::ResourceKey;
 use wavegate_api::annotations::SKIP_RECONCILE;
 
 /// Why an Application is not reconciled; `None` when it is.
-pub(crate) fn why(target: &Target, existing: &Existing, clusters: &[Cluster]) -> Option<Excluded> {
+pub(crate) fn why(
+    target: &DeployTarget,
+    existing: &Existing,
+    clusters: &[Cluster],
+) -> Option<Excluded> {
     if existing.is_skipped {
         let why = format!("its annotation {SKIP_RECONCILE} excludes it from reconciling");
         return Some(Excluded { why, secret: None });

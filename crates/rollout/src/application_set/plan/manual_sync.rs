@@ -8,7 +8,7 @@
 
 use jiff::Timestamp;
 
-use crate::rollout::observed::{End, PersonSync};
+use crate::rollout::observed::{OperationEnd, PersonSync};
 use wavegate_api::OperationPhase;
 use wavegate_api::app_status::RevisionHistory;
 use wavegate_api::live::{LiveApplication, LiveOperation, LiveOperationState, LiveSync};
@@ -30,7 +30,7 @@ pub(in crate::application_set) fn sync(
     if !dry_run && is_by_person(&state.operation) {
         let found = of_state(app, state, phase, in_effect, target);
         let is_other = found.is_other(target);
-        if found.end == End::Nothing && is_other && (found.is_explicit || !is_full) {
+        if found.end == OperationEnd::Nothing && is_other && (found.is_explicit || !is_full) {
             // What was synced before is still there.
             return of_history().or(Some(found));
         }
@@ -60,11 +60,13 @@ fn of_state(
     target: &[String],
 ) -> PersonSync {
     let end = match phase {
-        OperationPhase::Succeeded => End::Succeeded,
-        OperationPhase::Running | OperationPhase::Terminating => End::Running,
+        OperationPhase::Succeeded => OperationEnd::Succeeded,
+        OperationPhase::Running | OperationPhase::Terminating => OperationEnd::Running,
         // Such as with a revision that does not exist.
-        _ if state.sync_result.resources.is_empty() => End::Nothing,
-        OperationPhase::Failed | OperationPhase::Error | OperationPhase::Unknown => End::Failed,
+        _ if state.sync_result.resources.is_empty() => OperationEnd::Nothing,
+        OperationPhase::Failed | OperationPhase::Error | OperationPhase::Unknown => {
+            OperationEnd::Failed
+        }
     };
     let sync = state.operation.sync.as_ref();
     let (resolved, named) =
@@ -107,7 +109,7 @@ fn of_history(
         is_explicit: true,
         by: by.to_owned(),
         started_at,
-        end: End::Succeeded,
+        end: OperationEnd::Succeeded,
         is_after_target: was_deployed_before(app, in_effect, target, started_at),
     })
 }

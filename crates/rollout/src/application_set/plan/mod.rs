@@ -36,13 +36,13 @@ use crate::application_set::generate::generated::Wanted;
 use crate::application_set::generate::policy::Policy;
 use crate::application_set::generate::validate;
 use crate::application_set::plan::observe::Existing;
-use crate::application_set::plan::owner::{Identity, Owner};
+use crate::application_set::plan::owner::{ApplicationOwner, Identity};
 use crate::application_set::plan::ownership_transfer::Other;
 use crate::application_set::plan::update::Update;
 use crate::application_set::plan::write_plan::{Create, Delete, Held, Patch, Release, WritePlan};
 use crate::application_set::rollout_io::record;
 use crate::application_set::rollout_io::started;
-use crate::rollout::listed::Record;
+use crate::rollout::listed::CompletionRecord;
 use crate::rollout::steer::started::Started;
 use wavegate_api::Cluster;
 use wavegate_api::annotations::{REFRESH, ROLLOUT, RUN};
@@ -73,9 +73,9 @@ pub struct PlanInput<'a> {
     /// The writes that are allowed.
     pub policy: Policy,
     /// Operations to start, by Application name.
-    pub operations: &'a BTreeMap<String, Operation>,
+    pub operations: &'a BTreeMap<String, OperationPolicy>,
     /// Other rollout records to write, by Application name.
-    pub records: &'a BTreeMap<String, Record>,
+    pub records: &'a BTreeMap<String, CompletionRecord>,
     /// Applications to refresh, the most urgent first.
     pub refreshes: &'a [String],
     /// The other sets of the namespace.
@@ -84,17 +84,17 @@ pub struct PlanInput<'a> {
 
 /// An operation to start, with what the Application carries of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operation {
+pub struct OperationPolicy {
     /// Its `operation`.
     pub operation: Value,
     /// Its rollout record.
-    pub record: Option<Record>,
+    pub record: Option<CompletionRecord>,
     /// The run that starts it.
     pub started: Option<Started>,
 }
 
 /// Plans the writes of one reconcile.
-pub fn plan(input: &PlanInput<'_>) -> WritePlan {
+pub fn plan_writes(input: &PlanInput<'_>) -> WritePlan {
     let mut plan = WritePlan::default();
     let is_valid = |name: &str| !input.invalid.contains_key(name);
     if input.policy.creates() {
@@ -181,7 +181,7 @@ fn deletes(input: &PlanInput<'_>) -> Vec<Delete> {
     if !input.policy.deletes() {
         return Vec::new();
     }
-    let left = ownership_transfer::left(input.existing, input.generated);
+    let left = ownership_transfer::left_applications(input.existing, input.generated);
     left.filter(|existing| ownership_transfer::taker(input.others, existing).is_none())
         .map(|existing| Delete {
             name: existing.name.to_string(),
@@ -197,7 +197,7 @@ fn taken(input: &PlanInput<'_>) -> Option<Held> {
     if !input.policy.deletes() {
         return None;
     }
-    let left = ownership_transfer::left(input.existing, input.generated);
+    let left = ownership_transfer::left_applications(input.existing, input.generated);
     let mut taken = left.filter_map(|existing| {
         Some((&existing.name, ownership_transfer::taker(input.others, existing)?))
     });
@@ -254,7 +254,7 @@ pub(super) fn merge(body: &mut Value, more: Value) {
 /// Why an existing Application must not be written.
 pub(super) fn refusal(existing: &Existing) -> Option<String> {
     match (&existing.owner, &existing.update) {
-        (Owner::Other(owner), _) => Some(format!("it is owned by {owner}")),
+        (ApplicationOwner::Other(owner), _) => Some(format!("it is owned by {owner}")),
         (_, Update::Refused(why)) => Some(why.to_string()),
         _ => None,
     }
@@ -263,7 +263,7 @@ pub(super) fn refusal(existing: &Existing) -> Option<String> {
 /// The update of an existing Application as a merge patch, empty when it is up to date; `None`
 /// when it must not be changed.
 fn update<'a>(input: &PlanInput<'_>, existing: &'a Existing) -> Result<Option<&'a str>, String> {
-    let is_of_other = matches!(existing.owner, Owner::Other(_));
+    let is_of_other = matches!(existing.owner, ApplicationOwner::Other(_));
     if is_of_other && let Some(takeover) = ownership_transfer::takeover(input.others, existing) {
         return Ok(Some(&takeover.patch));
     }

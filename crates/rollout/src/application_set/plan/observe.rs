@@ -5,18 +5,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::application_set::generate::generated::Generated;
-use crate::application_set::generate::validate::Target;
+use crate::application_set::generate::validate::DeployTarget;
 use crate::application_set::plan::manual_sync;
-use crate::application_set::plan::owner::{self, Identity, Owner, Takeover};
-use crate::application_set::plan::update::{Comparison, Rules, Update};
+use crate::application_set::plan::owner::{self, ApplicationOwner, Identity, Takeover};
+use crate::application_set::plan::update::{Rules, Update, UpdateComparison};
 use crate::application_set::rollout_io::record;
 use crate::application_set::rollout_io::started;
-use crate::rollout::listed::Record;
+use crate::rollout::listed::CompletionRecord;
 use crate::rollout::phase::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
 use crate::rollout::steer::started::Started;
-use wavegate_api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
+use wavegate_api::annotations::{
+    REFRESH, RESOURCES_FINALIZER, annotation_of, finalizers_of, is_skipped,
+};
 use wavegate_api::conditions::application as condition;
 use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource, spec_of};
 use wavegate_api::sources::InEffect;
@@ -39,7 +41,7 @@ pub struct Existing {
     /// Whether it is being deleted.
     pub is_going: bool,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: ApplicationOwner,
     /// Whether a refresh is requested.
     pub is_refreshing: bool,
     /// Whether an annotation of its own excludes it from reconciling.
@@ -52,7 +54,7 @@ pub struct Existing {
     /// What a rollout observes.
     pub observed: Observed,
     /// Its rollout record.
-    pub record: Option<Box<Record>>,
+    pub record: Option<Box<CompletionRecord>>,
     /// The run that started it last.
     pub started: Option<Box<Started>>,
     /// The revisions of its last deployment, if nothing but they differ since.
@@ -76,7 +78,7 @@ pub struct Existing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldResources {
     /// The cluster of the resources.
-    pub target: Target,
+    pub target: DeployTarget,
     /// The merge patch that removes only this finalizer.
     pub release: Box<str>,
 }
@@ -84,11 +86,13 @@ pub struct HeldResources {
 impl HeldResources {
     fn of(live: &Value, app: &LiveApplication) -> Option<Self> {
         let (own, others): (Vec<&str>, Vec<&str>) =
-            finalizers(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
+            finalizers_of(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
         let version = &app.metadata.resource_version;
         let release = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
-        (!own.is_empty())
-            .then(|| Self { target: Target::of(&app.spec), release: release.to_string().into() })
+        (!own.is_empty()).then(|| Self {
+            target: DeployTarget::of(&app.spec),
+            release: release.to_string().into(),
+        })
     }
 }
 
@@ -107,14 +111,15 @@ impl Existing {
         let app = LiveApplication::read(live);
         let LiveApplication { metadata, status, .. } = &app;
         let text = |text: &Option<String>| text.as_deref().map(Box::<str>::from);
-        let owner = Owner::of(metadata, rules.set);
+        let owner = ApplicationOwner::of(metadata, rules.set);
         let is_going = metadata.deletion_timestamp.is_some();
-        let compared = wanted.map(|wanted| Comparison::of(live, metadata, wanted, &owner, rules));
+        let compared =
+            wanted.map(|wanted| UpdateComparison::of(live, metadata, wanted, &owner, rules));
         let spec_differs = compared.as_ref().is_some_and(|compared| compared.spec_differs);
         // One that is no longer generated, but stays.
         let left = || {
-            let stays = owner == Owner::Set && !rules.policy.deletes();
-            stays.then(|| Comparison::guarding(metadata, rules))
+            let stays = owner == ApplicationOwner::Set && !rules.policy.deletes();
+            stays.then(|| UpdateComparison::guarding(metadata, rules))
         };
         let update = compared.map(|compared| compared.update).or_else(left);
         let update = update.filter(|_| !is_going);
@@ -124,25 +129,25 @@ impl Existing {
             uid: metadata.uid.as_str().into(),
             version: text(&metadata.resource_version).unwrap_or_default(),
             is_going,
-            is_refreshing: annotation(live, REFRESH).is_some(),
+            is_refreshing: annotation_of(live, REFRESH).is_some(),
             is_skipped: is_skipped(live),
             is_running: phase == Some(OperationPhase::Running.as_str()),
             observed: observe(live, &app, spec_differs),
             update: update.unwrap_or(Update::None),
-            record: record::read(live).map(Box::new),
-            started: started::read(live).map(Box::new),
-            deployed: deployed::deployed(live),
+            record: record::read_record(live).map(Box::new),
+            started: started::read_started(live).map(Box::new),
+            deployed: deployed::deployed_revisions(live),
             sync: text(&status.sync.status),
             health: text(&status.health.status)
                 .map(|health| (health, text(&status.health.message))),
-            blocking_resource: blocking_resource::of(live)
+            blocking_resource: blocking_resource::blocking_of(live)
                 .resource
                 .map(|resource| resource.key().to_string().into()),
-            guard: (owner == Owner::Set && !is_going && !rules.policy.deletes())
+            guard: (owner == ApplicationOwner::Set && !is_going && !rules.policy.deletes())
                 .then(|| owner::guard(metadata, rules.set, rules.policy))
                 .flatten()
                 .map(|guard| guard.to_string().into()),
-            held: (wanted.is_none() && owner == Owner::Set && !is_going)
+            held: (wanted.is_none() && owner == ApplicationOwner::Set && !is_going)
                 .then(|| HeldResources::of(live, &app).map(Box::new))
                 .flatten(),
             takeover: (wanted.is_some() && !is_going)
@@ -154,7 +159,7 @@ impl Existing {
 
     /// Whether the set is its controlling owner.
     pub fn is_owned(&self) -> bool {
-        self.owner == Owner::Set
+        self.owner == ApplicationOwner::Set
     }
 }
 
@@ -165,7 +170,7 @@ pub(crate) fn observe(live: &Value, app: &LiveApplication, spec_differs: bool) -
     let in_effect = InEffect::of(spec_of(live));
     let has = |is: fn(&str) -> bool| status.conditions.iter().any(|one| is(&one.type_));
     let Blocking { resource, reason: detail, until, needs_confirmation, .. } =
-        blocking_resource::of(live);
+        blocking_resource::blocking_of(live);
     let revisions = status.sync.revisions();
     Observed {
         health: HealthStatus::from_word(status.health.status.as_deref().unwrap_or_default()),

@@ -6,7 +6,7 @@ use crate::rollout::snapshot::Unwritten;
 
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum WriteAct {
     /// It was created.
     Create,
     /// Its spec or metadata was patched.
@@ -27,7 +27,7 @@ pub struct WriteOutcome {
     /// The Application's name.
     pub application: String,
     /// The attempted write.
-    pub act: Act,
+    pub act: WriteAct,
     /// The result.
     pub ended: Ended,
 }
@@ -43,12 +43,12 @@ pub enum Ended {
     /// A deletion that was skipped because another write failed.
     Held,
     /// It failed.
-    Failed(Cause),
+    Failed(WriteFailure),
 }
 
 /// The error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct WriteFailure {
     /// The status code of the response; `None` without a response, 0 if no request was
     /// sent.
     pub code: Option<u16>,
@@ -57,7 +57,7 @@ pub struct Cause {
 }
 
 /// `422: the server's words`, without a code if the server gave none.
-impl fmt::Display for Cause {
+impl fmt::Display for WriteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             None | Some(0) => f.write_str(&self.text),
@@ -66,7 +66,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl Cause {
+impl WriteFailure {
     /// The failure as the rollout reports it.
     pub fn unwritten(&self) -> Unwritten {
         Unwritten { why: self.to_string(), is_refused: self.code == Some(0) }
@@ -83,11 +83,11 @@ impl WriteOutcome {
     /// Whether deletions wait for it: a part of a generated Application is not
     /// in the cluster. Our annotations are not a part of it.
     pub fn is_lacking(&self) -> bool {
-        self.act != Act::Annotate && self.ended != Ended::Written
+        self.act != WriteAct::Annotate && self.ended != Ended::Written
     }
 
     /// The error, if it failed.
-    pub fn failure(&self) -> Option<&Cause> {
+    pub fn failure(&self) -> Option<&WriteFailure> {
         match &self.ended {
             Ended::Failed(cause) => Some(cause),
             Ended::Written | Ended::Outdated | Ended::Held => None,

@@ -50,7 +50,7 @@ impl Identity {
 
 /// The owner of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum ApplicationOwner {
     /// The set.
     Set,
     /// Not owned.
@@ -59,7 +59,7 @@ pub enum Owner {
     Other(Box<str>),
 }
 
-impl Owner {
+impl ApplicationOwner {
     /// The controlling owner of an Application.
     pub(in crate::application_set) fn of(metadata: &LiveMetadata, set: &Identity) -> Self {
         let Some(owner) = metadata.controller() else { return Self::None };

@@ -163,7 +163,7 @@ impl Moves {
 }
 
 /// The owned Applications that are no longer generated and not being deleted yet.
-pub fn left<'a>(
+pub fn left_applications<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = &'a Existing> {
@@ -173,12 +173,13 @@ pub fn left<'a>(
 }
 
 /// The Applications that a set leaves to another one, with that one's name.
-pub fn given<'a>(
+pub fn given_applications<'a>(
     existing: &'a [Existing],
     generated: &'a Generated,
     others: &'a [Other],
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let left = left(existing, &generated.applications).filter(|_| generated.policy.deletes());
+    let left =
+        left_applications(existing, &generated.applications).filter(|_| generated.policy.deletes());
     left.filter_map(|existing| Some((&*existing.name, taker(others, existing)?)))
 }
 

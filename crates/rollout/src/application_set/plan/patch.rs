@@ -7,7 +7,7 @@ use wavegate_api::annotations::{REFRESH, ROLLOUT, RUN};
 /// The fields that the merge patch of an Application changes, as paths such as
 /// `spec.source.path`, without the operation that it starts and the refresh
 /// that it requests.
-pub fn fields(body: &Value) -> Vec<String> {
+pub fn patched_fields(body: &Value) -> Vec<String> {
     let mut fields = Vec::new();
     leaves(body, &mut String::new(), &mut fields);
     let is_own = |path: &str| {

@@ -6,7 +6,7 @@ use crate::application_set::generate::generated::Generated;
 use crate::application_set::generate::ignore::Ignore;
 use crate::application_set::generate::policy::Policy;
 use crate::application_set::generate::preserve::{self, Preserve};
-use crate::application_set::plan::owner::{Identity, Owner, guard, owner_references};
+use crate::application_set::plan::owner::{ApplicationOwner, Identity, guard, owner_references};
 use wavegate_api::API_VERSION;
 use wavegate_api::live::{LiveMetadata, spec_of};
 use wavegate_application::normalize;
@@ -50,14 +50,14 @@ impl<'a> Rules<'a> {
 /// Application would be rolled out again and again, or never (AS-165, invariant
 /// I13).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
+pub struct UpdateComparison {
     /// What to write.
     pub update: Update,
     /// Whether that changes the spec (AS-353).
     pub spec_differs: bool,
 }
 
-impl Comparison {
+impl UpdateComparison {
     const NONE: Self = Self { update: Update::None, spec_differs: false };
 
     /// What to write of an owned Application whose spec is not written: only what protects
@@ -72,29 +72,33 @@ impl Comparison {
         live: &Value,
         metadata: &LiveMetadata,
         wanted: &Value,
-        owner: &Owner,
+        owner: &ApplicationOwner,
         rules: &Rules<'_>,
     ) -> Self {
         let update = |update| Self { update, spec_differs: false };
         match owner {
-            Owner::Other(_) => Self::NONE,
+            ApplicationOwner::Other(_) => Self::NONE,
             // If the policy forbids updates, no spec is written, so none differs.
-            Owner::Set if !rules.policy.updates() => update(Self::guarding(metadata, rules)),
-            Owner::None if !rules.policy.updates() => update(Update::Refused(
+            ApplicationOwner::Set if !rules.policy.updates() => {
+                update(Self::guarding(metadata, rules))
+            }
+            ApplicationOwner::None if !rules.policy.updates() => update(Update::Refused(
                 "it already exists and is not owned by an ApplicationSet, and the policy forbids \
                  to update it"
                     .into(),
             )),
-            Owner::Set | Owner::None => match patch(rules, wanted, live, metadata) {
-                Ok(Some(body)) => Self {
-                    spec_differs: body.get("spec").is_some(),
-                    update: Update::Patch(body.to_string().into()),
-                },
-                Ok(None) => Self::NONE,
-                // An Application that cannot be compared is not written, so this is
-                // not a change (AS-164).
-                Err(why) => update(Update::Refused(why.into())),
-            },
+            ApplicationOwner::Set | ApplicationOwner::None => {
+                match patch(rules, wanted, live, metadata) {
+                    Ok(Some(body)) => Self {
+                        spec_differs: body.get("spec").is_some(),
+                        update: Update::Patch(body.to_string().into()),
+                    },
+                    Ok(None) => Self::NONE,
+                    // An Application that cannot be compared is not written, so this is
+                    // not a change (AS-164).
+                    Err(why) => update(Update::Refused(why.into())),
+                }
+            }
         }
     }
 }
@@ -120,7 +124,7 @@ fn patch(
             object.get("metadata").and_then(|metadata| metadata.get(field)).cloned()
         };
         let (live, target) = (part(live).unwrap_or_default(), part(&target).unwrap_or_default());
-        if !normalize::equal(&live, &target)
+        if !normalize::equal_when_empty(&live, &target)
             && let Some(change) = merge_patch(&live, &target)
         {
             changed.insert(field.to_owned(), change);
@@ -163,7 +167,7 @@ fn target(
             "namespace": metadata.namespace,
             "labels": rules.preserve.labels(generated, live),
             "annotations": rules.preserve.annotations(generated, live),
-            "finalizers": preserve::finalizers(generated, live),
+            "finalizers": preserve::merged_finalizers(generated, live),
             "ownerReferences": owner_references(metadata, rules.set, rules.policy),
         },
         "spec": spec,

@@ -55,11 +55,11 @@ impl WritePlan {
     }
 
     /// Removes the writes that are not allowed.
-    pub fn behind(self, gate: Gate) -> Self {
+    pub fn behind(self, gate: WriteGate) -> Self {
         match gate {
-            Gate::Open => self,
-            Gate::NoDeletes(until) => self.without_deletes(until),
-            Gate::Shut(until) => self.frozen(until),
+            WriteGate::Open => self,
+            WriteGate::NoDeletes(until) => self.without_deletes(until),
+            WriteGate::Shut(until) => self.frozen(until),
         }
     }
 }
@@ -67,7 +67,7 @@ impl WritePlan {
 /// Which writes of a set as a whole are allowed. Other errors concern single
 /// Applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum WriteGate {
     /// All.
     Open,
     /// All but deletions, which wait until this condition.

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rollout::listed::{Record, RecordKind};
+use crate::rollout::listed::{CompletionRecord, RecordKind};
 use crate::rollout::status::step_text;
 use wavegate_api::Raw;
-use wavegate_api::annotations::{ROLLOUT, annotation};
+use wavegate_api::annotations::{ROLLOUT, annotation_of};
 use wavegate_api::time::to_rfc3339;
 
 /// The annotation's JSON.
@@ -37,14 +37,14 @@ fn kind_text(kind: RecordKind) -> &'static str {
 }
 
 /// The record of an Application; `None` when it is absent or unreadable.
-pub fn read(application: &Value) -> Option<Record> {
-    let carried: Carried = serde_json::from_str(annotation(application, ROLLOUT)?).ok()?;
+pub fn read_record(application: &Value) -> Option<CompletionRecord> {
+    let carried: Carried = serde_json::from_str(annotation_of(application, ROLLOUT)?).ok()?;
     if application.uid() != carried.uid {
         return None;
     }
     let kinds = [RecordKind::Started, RecordKind::Healthy, RecordKind::TimedOut, RecordKind::Void];
     let step = carried.step.parse::<usize>().ok();
-    Some(Record {
+    Some(CompletionRecord {
         kind: kinds.into_iter().find(|kind| kind_text(*kind) == carried.kind)?,
         target_revisions: carried.target_revisions,
         spec: carried.spec,
@@ -54,7 +54,7 @@ pub fn read(application: &Value) -> Option<Record> {
 }
 
 /// The annotation's value for the Application of this UID.
-pub(crate) fn text(record: &Record, uid: &str) -> String {
+pub(crate) fn text(record: &CompletionRecord, uid: &str) -> String {
     let carried = Carried {
         kind: kind_text(record.kind).to_owned(),
         step: step_text(record.step),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back_by_the_application_it_was_written_for_alone() {
-        let record = Record {
+        let record = CompletionRecord {
             kind: RecordKind::TimedOut,
             target_revisions: vec!["abc".to_owned()],
             spec: "0123".to_owned(),
@@ -83,12 +83,12 @@ mod tests {
             since: "2026-01-02T03:04:05Z".parse().unwrap(),
         };
         let of = |uid: &str, text: &str| {
-            read(&json!({"metadata": {"uid": uid, "annotations": {ROLLOUT: text}}}))
+            read_record(&json!({"metadata": {"uid": uid, "annotations": {ROLLOUT: text}}}))
         };
         let text = text(&record, "u");
         assert_eq!(of("u", &text), Some(record));
         assert_eq!(of("copy", &text), None);
         assert_eq!(of("u", "{}"), None);
-        assert_eq!(read(&json!({"metadata": {"uid": "u"}})), None);
+        assert_eq!(read_record(&json!({"metadata": {"uid": "u"}})), None);
     }
 }

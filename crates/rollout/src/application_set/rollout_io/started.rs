@@ -11,7 +11,7 @@ use wavegate_api::time::to_rfc3339;
 use wavegate_engine::promotion::PROMOTION;
 
 /// What the Application carries; `None` when that is absent or unreadable.
-pub fn read(application: &Value) -> Option<Started> {
+pub fn read_started(application: &Value) -> Option<Started> {
     let start = RunStart::of(application)?;
     Some(Started {
         run: start.run,
@@ -35,7 +35,7 @@ pub fn went_back_just_now(live: &Value, app: &LiveApplication) -> bool {
         return false;
     }
     let Some(promotion) = state.operation.time_in(PROMOTION) else { return false };
-    read(live).is_some_and(|start| start.goes_back && promotion >= start.at)
+    read_started(live).is_some_and(|start| start.goes_back && promotion >= start.at)
 }
 
 /// The annotation's value for the Application of this UID.
@@ -73,9 +73,12 @@ mod tests {
             goes_back: true,
         };
         let live = |uid: &str| json!({"metadata": {"uid": uid, "annotations": {RUN: text(&started, "u1")}}});
-        assert_eq!(read(&live("u1")), Some(started.clone()));
-        assert_eq!(read(&live("u2")), None, "a copy");
-        assert_eq!(read(&json!({"metadata": {"uid": "u", "annotations": {RUN: "{"}}})), None);
+        assert_eq!(read_started(&live("u1")), Some(started.clone()));
+        assert_eq!(read_started(&live("u2")), None, "a copy");
+        assert_eq!(
+            read_started(&json!({"metadata": {"uid": "u", "annotations": {RUN: "{"}}})),
+            None
+        );
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use crate::application_set::status::findings::{Findings, rollout_text, texts};
 use crate::application_set::status::stored::MESSAGE_LIMIT;
-use crate::rollout::steps::{Problem, Strategy};
+use crate::rollout::steps::{Problem, StepStrategy};
 use crate::rollout::unknown_fields::keep_unknown;
 use jiff::Timestamp;
 use wavegate_api::application_set::{ApplicationSetCondition, ApplicationSetHealth};
 use wavegate_api::conditions::application_set::{self as condition, reason};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 use wavegate_api::{HealthStatus, Time};
 
 /// Messages of the good state, which tools compare (AS-184).
@@ -85,7 +85,7 @@ pub(in crate::application_set) fn conditions(
     }
 
     let mut conditions = findings.set.status.conditions.clone();
-    let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
+    let is_selected = matches!(generated.strategy, StepStrategy::RollingSync(_));
     if is_disabled && conditions.iter().any(|old| old.type_ == condition::ROLLOUT_PROGRESSING) {
         // Clients that wait for its end must not wait forever.
         let message = "the rollout was stopped: progressive syncs are disabled in this controller, and all \
@@ -207,7 +207,7 @@ pub(in crate::application_set) fn set_condition(
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition_time: Some(Time(stored(now))),
+        last_transition_time: Some(Time(stored_time(now))),
         extra: std::mem::take(&mut old.extra),
     };
 }
@@ -234,7 +234,7 @@ pub(in crate::application_set) fn health(
         (Some(since), _) if old.is_some_and(|old| old.status == status) => since,
         // So that a definition without this field does not lead to another one each time.
         (None, Some(began)) => began,
-        _ => Time(stored(now)),
+        _ => Time(stored_time(now)),
     };
     let mut health = ApplicationSetHealth {
         status,

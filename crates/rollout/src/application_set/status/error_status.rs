@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use crate::application_set::decision::Snapshot;
-use crate::application_set::plan::outcome::Cause;
+use crate::application_set::plan::outcome::WriteFailure;
 use crate::application_set::status;
-use crate::application_set::status::events::{self, Event};
+use crate::application_set::status::events::{self, SetEvent};
 use crate::application_set::status::findings::Failure;
 use crate::application_set::status::report::CAUSE_LIMIT;
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
@@ -18,10 +18,10 @@ fn with(
     message: String,
     redact: fn(&str) -> String,
     now: Timestamp,
-) -> (Status, Option<Event>) {
+) -> (Status, Option<SetEvent>) {
     let failure = Failure { reason, message };
     let status = status::with_error(set, &failure, redact, now);
-    let event = events::failure(&set.status, &status, Some(&failure));
+    let event = events::failure_event(&set.status, &status, Some(&failure));
     (status, event)
 }
 
@@ -32,7 +32,7 @@ fn short(text: &str) -> String {
 
 /// The status that reports that the complete one was rejected, with an Event:
 /// so that a rollout that cannot be persisted does not stop silently.
-pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>) {
+pub fn refused_status(snapshot: &Snapshot<'_>, cause: &WriteFailure) -> (Status, Option<SetEvent>) {
     let message = format!(
         "the status cannot be written: {}; no Application is created, updated, synced or deleted until it can be",
         short(&cause.text)
@@ -46,13 +46,13 @@ pub fn refresh_failed(
     message: &str,
     redact: fn(&str) -> String,
     now: Timestamp,
-) -> (Status, Option<Event>) {
+) -> (Status, Option<SetEvent>) {
     with(set, reason::REFRESH_APPLICATION_ERROR, short(message), redact, now)
 }
 
 /// The status of a set of a control plane that cannot read what it decides from: nothing is
 /// decided from defaults meanwhile.
-pub fn unread(
+pub fn unread_status(
     set: &StoredApplicationSet,
     error: &str,
     redact: fn(&str) -> String,
@@ -67,12 +67,12 @@ pub fn unread(
 }
 
 /// The status of a set whose reconcile panicked, with an Event.
-pub fn failed(
+pub fn failed_status(
     set: &StoredApplicationSet,
     error: &str,
     redact: fn(&str) -> String,
     now: Timestamp,
-) -> (Status, Option<Event>) {
+) -> (Status, Option<SetEvent>) {
     let message =
         format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
     with(set, reason::INTERNAL_ERROR, message, redact, now)

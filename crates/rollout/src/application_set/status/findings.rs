@@ -8,7 +8,7 @@ use crate::application_set::deletion::deletion_guard::HeldDeletions;
 use crate::application_set::generate::generated::Generated;
 use crate::application_set::plan::observe::Existing;
 use crate::application_set::plan::write_plan::Held;
-use crate::application_set::settings::Settings;
+use crate::application_set::settings::DecisionSettings;
 use crate::application_set::status::stored::StoredApplicationSet;
 use crate::rollout::RolloutPlan;
 use crate::rollout::listed::Listed;
@@ -41,7 +41,7 @@ pub struct Findings<'a> {
     /// The result of reading its spec.
     pub generated: &'a Generated,
     /// The settings.
-    pub settings: &'a Settings,
+    pub settings: &'a DecisionSettings,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
     /// The failure, if any.

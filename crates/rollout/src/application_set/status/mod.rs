@@ -17,17 +17,17 @@ use crate::application_set::plan::observe::Existing;
 use crate::application_set::status::conditions::{conditions, health, set_condition, sort};
 use crate::application_set::status::findings::{Failure, Findings, Rollout, rollout_text, text};
 use crate::application_set::status::stored::{
-    self as stored_set, Resource, Status, StoredApplicationSet,
+    self as stored_set, Status, StoredApplicationSet, StoredResource,
 };
 use crate::rollout::listed::Listed;
 use crate::rollout::phase::Entry;
 use crate::rollout::status::{self as entries, cut};
 use crate::rollout::unknown_fields::keep_unknown;
-use crate::rollout::wait::Wait;
+use crate::rollout::wait::RolloutWait;
 use wavegate_api::Time;
 use wavegate_api::application_set::{RolloutStatus, StalledWait, WaitingFor};
 use wavegate_api::conditions::application_set::{self as condition, reason};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
@@ -115,7 +115,7 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Ro
     let started_at = old.started_at().filter(|_| !restarted).unwrap_or(now);
     let stalled = rollout.stalled.iter().map(|(application, since)| StalledWait {
         application: application.clone(),
-        since: Some(Time(stored(*since))),
+        since: Some(Time(stored_time(*since))),
         ..StalledWait::default()
     });
     let mut summary = RolloutStatus {
@@ -124,8 +124,8 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Ro
         progress: format!("{complete}/{total}"),
         message: rollout_text(plan, findings),
         waiting_for: plan.waiting.iter().map(|wait| waiting_for(wait, findings)).collect(),
-        started_at: Some(Time(stored(started_at))),
-        step_opened_at: plan.opened_at.map(|at| Time(stored(at))),
+        started_at: Some(Time(stored_time(started_at))),
+        step_opened_at: plan.opened_at.map(|at| Time(stored_time(at))),
         listed: rollout.listed.count.map(number),
         stalled: stalled.collect(),
         ..RolloutStatus::default()
@@ -140,15 +140,15 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Ro
     summary
 }
 
-fn waiting_for(wait: &Wait, findings: &Findings<'_>) -> WaitingFor {
+fn waiting_for(wait: &RolloutWait, findings: &Findings<'_>) -> WaitingFor {
     let resource = wait.resource.as_deref().unwrap_or_default();
     WaitingFor {
         application: wait.application.clone(),
         kind: wait.kind.name().to_owned(),
         reason: text(&wait.message, findings),
         resource: cut(resource, RESOURCE_LIMIT).to_owned(),
-        since: wait.since.map(|at| Time(stored(at))),
-        until: wait.until.map(|at| Time(stored(at))),
+        since: wait.since.map(|at| Time(stored_time(at))),
+        until: wait.until.map(|at| Time(stored_time(at))),
         ..WaitingFor::default()
     }
 }
@@ -188,19 +188,23 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
 
 /// That `status.resources` does not list every Application; `None` when it does.
 fn truncated(status: &Status) -> Option<String> {
-    stored_set::truncated(status.resources.len(), status.resources_count?)
+    stored_set::truncated_note(status.resources.len(), status.resources_count?)
 }
 
-fn resource(existing: &Existing, stored: Option<&Resource>, findings: &Findings<'_>) -> Resource {
+fn resource(
+    existing: &Existing,
+    stored: Option<&StoredResource>,
+    findings: &Findings<'_>,
+) -> StoredResource {
     let message = |text: &str| -> Box<str> {
         let known = stored.and_then(|stored| stored.health.as_ref()?.1.as_deref());
         match known.filter(|known| *known == text) {
             Some(known) => known.into(),
-            None => Resource::message(&(findings.redact)(text)).into(),
+            None => StoredResource::message(&(findings.redact)(text)).into(),
         }
     };
     let health = existing.health.as_ref();
-    Resource {
+    StoredResource {
         namespace: findings.set.id.namespace.as_str().into(),
         name: existing.name.clone(),
         sync: existing.sync.clone(),

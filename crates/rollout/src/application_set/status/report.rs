@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application_set::decision::{Decision, Next, Snapshot};
-use crate::application_set::plan::outcome::{Act, Cause, Ended, WriteOutcome};
+use crate::application_set::decision::{Decision, NextReconcile, Snapshot};
+use crate::application_set::plan::outcome::{Ended, WriteAct, WriteFailure, WriteOutcome};
 use crate::application_set::plan::write_plan::Held;
 use crate::application_set::reconcile::stalls;
 use crate::application_set::status;
-use crate::application_set::status::events::{self, Event};
+use crate::application_set::status::events::{self, SetEvent};
 use crate::application_set::status::findings::{Failure, Findings, Rollout};
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::application_set::status::write_failures::Failing;
 use crate::rollout::RolloutPlan;
-use crate::rollout::wait::Wait;
+use crate::rollout::wait::RolloutWait;
 use wavegate_api::conditions::application_set::reason;
 
 /// The most characters of an API server's response in a condition, which also
@@ -29,7 +29,7 @@ const CONFLICTS_REPORTED: u32 = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// The failure in the status, by Application and cause.
-    failure: Option<(String, Cause)>,
+    failure: Option<(String, WriteFailure)>,
     /// The Applications that could not be written.
     failing: Failing,
     /// The warnings about its generators and its template.
@@ -44,7 +44,7 @@ pub struct Carried<'a> {
     /// The outcomes of the writes.
     pub outcomes: &'a [WriteOutcome],
     /// The stalled waits that were reported.
-    pub stalled: &'a [Wait],
+    pub stalled: &'a [RolloutWait],
     /// How many reconciles in a row before this one were based on an outdated
     /// state.
     pub conflicts: u32,
@@ -63,22 +63,22 @@ pub struct Recorded {
     /// The status, if it changes again.
     pub status: Option<Status>,
     /// The Events.
-    pub events: Vec<Event>,
+    pub events: Vec<SetEvent>,
     /// How many Applications could not be written, and the first one with the
     /// reason.
     pub error: Option<(usize, String)>,
     /// What follows.
-    pub next: Next,
+    pub next: NextReconcile,
 }
 
 /// Evaluates the outcome of a decision.
-pub fn record(
+pub fn record_outcome(
     snapshot: &Snapshot<'_>,
     decision: &Decision,
     carried: &Carried<'_>,
     reported: &mut Reported,
 ) -> Recorded {
-    let mut events: Vec<Event> = carried
+    let mut events: Vec<SetEvent> = carried
         .outcomes
         .iter()
         .filter_map(|outcome| events::written(outcome, &decision.writes))
@@ -94,7 +94,7 @@ pub fn record(
     let error = failed.as_ref().map(|(count, failure)| (*count, failure.message.clone()));
     let failure = failed.map(|(_, failure)| failure);
     let is_outdated = carried.outcomes.iter().any(|outcome| outcome.ended == Ended::Outdated);
-    let next = if is_outdated { Next::Again } else { decision.next };
+    let next = if is_outdated { NextReconcile::Again } else { decision.next };
     // A set that is being deleted reports no failures of writes.
     let says_more = failure.is_some() || reports_held || !carried.stalled.is_empty();
     if snapshot.set.is_deleting || !says_more {
@@ -136,7 +136,8 @@ pub fn record(
 /// The plan with the failures of the writes that its Applications wait for, as the next
 /// decision will report them.
 fn after_failures<'a>(plan: &'a RolloutPlan, failing: &Failing) -> Cow<'a, RolloutPlan> {
-    let fails = |wait: &Wait| wait.write.is_some() && failing.why(&wait.application).is_some();
+    let fails =
+        |wait: &RolloutWait| wait.write.is_some() && failing.why(&wait.application).is_some();
     if !plan.waiting.iter().any(fails) {
         return Cow::Borrowed(plan);
     }
@@ -150,13 +151,13 @@ fn after_failures<'a>(plan: &'a RolloutPlan, failing: &Failing) -> Cow<'a, Rollo
 }
 
 /// The Applications that cannot be written, with the causes.
-fn failing(decision: &Decision, outcomes: &[WriteOutcome]) -> BTreeMap<String, Cause> {
+fn failing(decision: &Decision, outcomes: &[WriteOutcome]) -> BTreeMap<String, WriteFailure> {
     let failures = outcomes
         .iter()
         .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
-    let mut failing: BTreeMap<String, Cause> = failures.collect();
+    let mut failing: BTreeMap<String, WriteFailure> = failures.collect();
     failing.extend(decision.writes.refused.iter().map(|(application, why)| {
-        (application.clone(), Cause { code: Some(0), text: why.clone() })
+        (application.clone(), WriteFailure { code: Some(0), text: why.clone() })
     }));
     failing
 }
@@ -168,7 +169,7 @@ fn first_failure(
     outcomes: &[WriteOutcome],
     reported: &mut Reported,
 ) -> Option<(usize, Failure)> {
-    let mut failures: Vec<(&WriteOutcome, &Cause)> =
+    let mut failures: Vec<(&WriteOutcome, &WriteFailure)> =
         outcomes.iter().filter_map(|outcome| Some((outcome, outcome.failure()?))).collect();
     failures.sort_by(|(a, _), (b, _)| a.application.cmp(&b.application));
     let Some((first, cause)) = failures.first().copied() else {
@@ -176,7 +177,7 @@ fn first_failure(
         return None;
     };
     let reason = match first.act {
-        Act::Delete | Act::Release => reason::DELETE_APPLICATION_ERROR,
+        WriteAct::Delete | WriteAct::Release => reason::DELETE_APPLICATION_ERROR,
         _ if snapshot.generated.policy.updates() => reason::UPDATE_APPLICATION_ERROR,
         _ => reason::CREATE_APPLICATION_ERROR,
     };
@@ -198,7 +199,7 @@ fn held(outcomes: &[WriteOutcome]) -> Option<Held> {
     let held = outcomes.iter().filter(|outcome| outcome.ended == Ended::Held);
     let applications: Vec<String> = held.map(|outcome| outcome.application.clone()).collect();
     let mut lacking =
-        outcomes.iter().filter(|outcome| outcome.is_lacking() && outcome.act != Act::Delete);
+        outcomes.iter().filter(|outcome| outcome.is_lacking() && outcome.act != WriteAct::Delete);
     let until = format!("application {} is written", lacking.next()?.application);
     (!applications.is_empty()).then_some(Held { applications, until })
 }

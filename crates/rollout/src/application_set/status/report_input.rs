@@ -8,19 +8,19 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::application_set::deletion::Going;
-use crate::application_set::generate::generated::{labels, labels_of};
+use crate::application_set::generate::generated::{generated_labels, labels_of};
 use crate::application_set::is_owned;
 use crate::application_set::plan::observe::observe;
 use crate::application_set::rollout_io::record;
 use crate::application_set::status::stored;
 use crate::desired::{Generation, name_of};
 use crate::rollout::report::{
-    Application, Awaited, Condition, Deletion, Doing, Initiator, Report, ReportedWait, Rollout,
-    Set, Status, report,
+    ApplicationReport, Awaited, Deletion, Doing, Initiator, Report, ReportedWait, Rollout, Set,
+    SetCondition, Status, build_report,
 };
-use crate::rollout::steps::{Strategy, memberships};
+use crate::rollout::steps::{StepStrategy, step_memberships};
 use crate::rollout::wait::WaitKind;
-use wavegate_api::annotations::{PAUSED, annotation};
+use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::app_status::ResourceStatus;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus, WaitingFor};
 use wavegate_api::conditions::{application as of_application, application_set as condition};
@@ -31,24 +31,27 @@ use wavegate_engine::promotion::{PROMOTION, USERNAME};
 use wavegate_engine::sync::TASKS_RUNNING;
 
 /// The step of each generated Application, counted from 0; `None` when no step selects it.
-pub fn steps(set: &Value, generation: &Generation) -> BTreeMap<String, Option<usize>> {
-    let (strategy, _) = Strategy::of(set);
-    let labels = labels(generation);
+pub fn generated_steps(set: &Value, generation: &Generation) -> BTreeMap<String, Option<usize>> {
+    let (strategy, _) = StepStrategy::of(set);
+    let labels = generated_labels(generation);
     let labels = labels.iter().map(|(name, labels)| (name.as_str(), labels));
-    let members = memberships(strategy.steps(), labels);
+    let members = step_memberships(strategy.steps(), labels);
     members.into_iter().map(|(name, membership)| (name, membership.step())).collect()
 }
 
 /// The report of a set, from all Applications of its namespace. The generated Applications are
 /// not known.
-pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Report {
+pub fn read_report(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Report {
     let owned = applications.iter().filter(|(_, live)| is_owned(live, set));
-    report(self::set(set), owned.map(|(name, live)| (name.clone(), application(live))))
+    build_report(
+        self::read_set(set),
+        owned.map(|(name, live)| (name.clone(), read_application(live))),
+    )
 }
 
 /// A set and its status, also one that Argo CD's own controller wrote. The Applications that
 /// it generates are not read.
-pub fn set(set: &Value) -> Set {
+pub fn read_set(set: &Value) -> Set {
     let raw = set.get("status").unwrap_or(&Value::Null);
     let status = stored::Status::read(raw);
     let is_true = |kind: &str| {
@@ -60,7 +63,7 @@ pub fn set(set: &Value) -> Set {
     let is_problem = |found: &&ApplicationSetCondition| {
         problems.contains(&found.type_.as_str()) && found.status == "True"
     };
-    let problem = |found: &ApplicationSetCondition| Condition {
+    let problem = |found: &ApplicationSetCondition| SetCondition {
         kind: found.type_.clone(),
         reason: found.reason.clone(),
         message: found.message.clone(),
@@ -69,14 +72,14 @@ pub fn set(set: &Value) -> Set {
     let count = status.resources_count;
     let unlisted_since =
         || status.started_at().filter(|_| status.is_compact()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let (strategy, _) = Strategy::of(set);
-    let paused = annotation(set, PAUSED).filter(|_| !strategy.steps().is_empty());
+    let (strategy, _) = StepStrategy::of(set);
+    let paused = annotation_of(set, PAUSED).filter(|_| !strategy.steps().is_empty());
     Set {
         namespace: set.namespace().to_owned(),
         name: name_of(set).to_owned(),
         paused: paused.map(str::to_owned),
         is_deleting: set.is_deleting(),
-        finalizers: wavegate_api::annotations::finalizers(set).map(str::to_owned).collect(),
+        finalizers: wavegate_api::annotations::finalizers_of(set).map(str::to_owned).collect(),
         strategy,
         generated: None,
         status: Status {
@@ -87,16 +90,16 @@ pub fn set(set: &Value) -> Set {
             holds_deletions: is_true(condition::DELETIONS_HELD).is_some(),
             is_up_to_date: !status.has(condition::RESOURCES_UP_TO_DATE, "False"),
             health: raw.text("/health/status").to_owned(),
-            truncated: count.and_then(|count| stored::truncated(listed, count)),
+            truncated: count.and_then(|count| stored::truncated_note(listed, count)),
             implied_since: status.is_compact().then(unlisted_since),
-            rollout: status.rollout.as_ref().map(|summary| rollout(&status, summary)),
+            rollout: status.rollout.as_ref().map(|summary| read_rollout(&status, summary)),
             entries: status.entries.into_iter().flatten().collect(),
         },
     }
 }
 
 /// The summary of a rollout in a status.
-pub fn rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout {
+pub fn read_rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout {
     let progress = || {
         let (complete, total) = summary.progress.split_once('/')?;
         Some((complete.parse().ok()?, total.parse().ok()?))
@@ -123,18 +126,18 @@ pub fn rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout {
 }
 
 /// One Application. A field of an unexpected type counts as absent.
-pub fn application(live: &Value) -> Application {
+pub fn read_application(live: &Value) -> ApplicationReport {
     let app = LiveApplication::read(live);
     let resources = live.items("/status/resources").iter();
     let mut out = resources.filter(|resource| resource.field("status") == "OutOfSync").peekable();
     let prunes = |one: &Value| read_leniently::<ResourceStatus>(one).requires_pruning;
-    let mut application = Application {
+    let mut application = ApplicationReport {
         observed: observe(live, &app, false),
-        record: record::read(live),
+        record: record::read_record(live),
         labels: labels_of(live),
         sync: app.status.sync.status.clone().unwrap_or_default(),
         health: app.status.health.status.clone().unwrap_or_default(),
-        blocking: blocking_resource::of(live),
+        blocking: blocking_resource::blocking_of(live),
         deletion: Going::read(live)
             .map(|going| Deletion { message: going.to_string(), since: going.since }),
         only_prunes: out.peek().is_some() && out.all(prunes),
@@ -159,7 +162,7 @@ fn initiator(app: &LiveApplication) -> Initiator {
     }
 }
 
-fn doing(live: &Value, app: &LiveApplication, application: &Application) -> Doing {
+fn doing(live: &Value, app: &LiveApplication, application: &ApplicationReport) -> Doing {
     let is_running = application.operation().is_running();
     let (detail, since) = detail(app, application);
     let is_wait = app.state().is_some_and(|state| state.message.starts_with(WAITING));
@@ -211,7 +214,7 @@ fn ended_hooks(live: &Value) -> Vec<String> {
 }
 
 /// What it waits for, or why it failed, in few words, and the start of the wait.
-fn detail(app: &LiveApplication, application: &Application) -> (String, Option<Timestamp>) {
+fn detail(app: &LiveApplication, application: &ApplicationReport) -> (String, Option<Timestamp>) {
     let state = app.state();
     let message = state.map_or("", |state| &state.message);
     let Blocking { resource, reason, since, .. } = &application.blocking;
@@ -334,7 +337,7 @@ mod tests {
             ),
         ];
         for (result, message, (stage, detail)) in cases {
-            let view = super::application(&application(&operation(result, message)));
+            let view = super::read_application(&application(&operation(result, message)));
             assert_eq!((view.doing.stage.as_str(), view.doing.detail.as_str()), (stage, detail));
             assert!(view.is_operating() && !view.is_done() && !view.has_failed());
         }
@@ -386,7 +389,7 @@ mod tests {
             "operationState": {"phase": "Failed", "operation": {}, "message": "no",
                 "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"},
         });
-        let view = super::application(&application(&status));
+        let view = super::read_application(&application(&status));
         assert!(view.has_failed());
         assert_eq!(
             view.doing.detail,
@@ -403,10 +406,14 @@ mod tests {
             })
         };
         for (phase, done) in [("Succeeded", true), ("Running", false), ("Failed", false)] {
-            assert_eq!(super::application(&application(&status(phase))).is_done(), done, "{phase}");
+            assert_eq!(
+                super::read_application(&application(&status(phase))).is_done(),
+                done,
+                "{phase}"
+            );
         }
         let mut requested = application(&status("Succeeded"));
         requested["operation"] = json!({"sync": {}});
-        assert!(!super::application(&requested).is_done());
+        assert!(!super::read_application(&requested).is_done());
     }
 }

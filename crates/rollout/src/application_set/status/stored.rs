@@ -16,8 +16,8 @@ use crate::rollout::status::{self as entries, cut, json_bytes};
 use crate::rollout::steps::Labels;
 use crate::rollout::unknown_fields::Room;
 use wavegate_api::annotations::{
-    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, PAUSED, RESOURCES_FINALIZER, annotation,
-    finalizers, unknown_of_set,
+    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, PAUSED, RESOURCES_FINALIZER, annotation_of,
+    finalizers_of, unknown_of_set,
 };
 use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
@@ -69,11 +69,11 @@ impl StoredApplicationSet {
             version: set.resource_version().to_owned(),
             generation: LiveMetadata::of(set).generation,
             is_deleting: set.is_deleting(),
-            finalizers: finalizers(set).map(str::to_owned).collect(),
-            is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),
+            finalizers: finalizers_of(set).map(str::to_owned).collect(),
+            is_refreshing: annotation_of(set, APPLICATION_SET_REFRESH).is_some(),
             found: GeneratorHistory::read(set),
-            approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
-            paused: annotation(set, PAUSED).map(str::to_owned),
+            approved_deletions: annotation_of(set, APPROVED_DELETIONS).map(str::to_owned),
+            paused: annotation_of(set, PAUSED).map(str::to_owned),
             unknown_annotations: unknown_of_set(set),
             labels: labels_of(set),
             status: Status::read(status),
@@ -107,7 +107,7 @@ pub struct Status {
     /// How it is stored.
     pub storage: Storage,
     /// `resources`, by name.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<StoredResource>,
     /// The same for `resources`.
     pub resources_are_exact: bool,
     /// The same for `resources`.
@@ -121,7 +121,7 @@ type UnknownByName = BTreeMap<String, Map<String, Value>>;
 
 /// That a list of this length does not name all of `count` Applications; `None` when it
 /// does (AS-191). Names no length, which changes with every message of an Application.
-pub fn truncated(listed: usize, count: u64) -> Option<String> {
+pub fn truncated_note(listed: usize, count: u64) -> Option<String> {
     let is_truncated = (listed as u64) < count;
     is_truncated.then(|| {
         format!("status.resources is truncated: it does not list all {count} Applications")
@@ -130,7 +130,7 @@ pub fn truncated(listed: usize, count: u64) -> Option<String> {
 
 /// An element of `status.resources`: an Application of the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
+pub struct StoredResource {
     /// Its namespace.
     pub namespace: Box<str>,
     /// Its name.
@@ -151,7 +151,8 @@ impl Status {
             ENTRIES.compare(entries.as_deref().unwrap_or_default(), listed);
         let listed = status.get("resources");
         let resources = listed.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let resources: Vec<Resource> = resources.iter().filter_map(Resource::read).collect();
+        let resources: Vec<StoredResource> =
+            resources.iter().filter_map(StoredResource::read).collect();
         let (resources_are_exact, resources_unknown) = RESOURCES.compare(&resources, listed);
         let summary: ApplicationSetSummary = read_leniently(status);
         let mut conditions = summary.conditions;
@@ -200,7 +201,7 @@ impl Status {
     }
 
     /// An element of `resources` as it is written.
-    pub fn resource_json(&self, resource: &Resource) -> Value {
+    pub fn resource_json(&self, resource: &StoredResource) -> Value {
         with_unknown(resource.to_json(), self.resources_unknown.get(&*resource.name))
     }
 
@@ -300,7 +301,7 @@ struct ListedHealth {
     message: Option<Box<str>>,
 }
 
-impl Resource {
+impl StoredResource {
     fn read(resource: &Value) -> Option<Self> {
         let ListedResource { namespace, name, status, health } = read_leniently(resource);
         let health = health.and_then(|health| Some((health.status?, health.message)));
@@ -390,7 +391,7 @@ struct ListOf<T> {
 const ENTRIES: ListOf<Entry> =
     ListOf { known: &entries::FIELDS, name: "application", is_json_of: entries::is_json_of };
 
-const RESOURCES: ListOf<Resource> = ListOf {
+const RESOURCES: ListOf<StoredResource> = ListOf {
     known: &[
         "group",
         "version",
@@ -405,7 +406,7 @@ const RESOURCES: ListOf<Resource> = ListOf {
         "syncWave",
     ],
     name: "name",
-    is_json_of: Resource::is_json_of,
+    is_json_of: StoredResource::is_json_of,
 };
 
 impl<T> ListOf<T> {
@@ -475,7 +476,7 @@ mod tests {
         silent["health"] = json!({"status": "Healthy"});
         for stored in [whole.clone(), silent, without(&["status"]), without(&["status", "health"])]
         {
-            let resource = Resource::read(&stored).unwrap();
+            let resource = StoredResource::read(&stored).unwrap();
             assert_eq!(resource.to_json(), stored);
             assert!(resource.is_json_of(&stored, 0), "{stored}");
             let mut others = vec![Value::Null, json!([])];

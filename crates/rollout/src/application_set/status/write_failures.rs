@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::application_set::plan::outcome::Cause;
-use crate::application_set::status::events::{self, Event};
+use crate::application_set::plan::outcome::WriteFailure;
+use crate::application_set::status::events::{self, SetEvent};
 
 /// An Application gets at most one Event in this time, unless its failure has a new cause.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(10);
@@ -25,9 +25,9 @@ pub struct Failing {
 struct Known {
     /// Why it failed last. Of failures that are the same, the first text, so that a
     /// status does not change with every try.
-    last: Cause,
+    last: WriteFailure,
     /// The cause of the last Event.
-    cause: Cause,
+    cause: WriteFailure,
     /// When an Event was sent last.
     at: Timestamp,
     /// How many were sent since the last pause.
@@ -41,14 +41,18 @@ impl Failing {
     pub const NONE: Self = Self { known: BTreeMap::new() };
 
     /// Why the last write of an Application failed; `None` if it did not.
-    pub fn why(&self, application: &str) -> Option<&Cause> {
+    pub fn why(&self, application: &str) -> Option<&WriteFailure> {
         let known = self.known.get(application).filter(|known| known.fails)?;
         Some(&known.last)
     }
 
     /// The Events of these failures: for each Application that fails for a new reason, or
     /// again after a while.
-    pub fn report(&mut self, failing: &BTreeMap<String, Cause>, now: Timestamp) -> Vec<Event> {
+    pub fn report(
+        &mut self,
+        failing: &BTreeMap<String, WriteFailure>,
+        now: Timestamp,
+    ) -> Vec<SetEvent> {
         self.known.retain(|name, known| {
             known.fails = failing.contains_key(name);
             known.fails || now.duration_since(known.at) < INTERVAL
@@ -59,7 +63,7 @@ impl Failing {
                 new.push((name, cause));
             }
         }
-        let mut events: Vec<Event> = new
+        let mut events: Vec<SetEvent> = new
             .iter()
             .take(AT_ONCE)
             .map(|(name, cause)| events::application_error(name, &cause.text))
@@ -70,7 +74,7 @@ impl Failing {
         events
     }
 
-    fn is_due(&mut self, name: &str, cause: &Cause, now: Timestamp) -> bool {
+    fn is_due(&mut self, name: &str, cause: &WriteFailure, now: Timestamp) -> bool {
         let Some(known) = self.known.get_mut(name) else {
             let (last, cause) = (cause.clone(), cause.clone());
             self.known
@@ -99,8 +103,8 @@ impl Failing {
 mod tests {
     use super::*;
 
-    fn of(failures: &[(&str, &str)]) -> BTreeMap<String, Cause> {
-        let cause = |text: &str| Cause { code: Some(422), text: text.to_owned() };
+    fn of(failures: &[(&str, &str)]) -> BTreeMap<String, WriteFailure> {
+        let cause = |text: &str| WriteFailure { code: Some(422), text: text.to_owned() };
         failures.iter().map(|(name, text)| ((*name).to_owned(), cause(text))).collect()
     }
 

@@ -13,11 +13,11 @@ struct Input {
     existing: Vec<Existing>,
     failure: Option<Failure>,
     up_to_date: bool,
-    settings: Settings,
+    settings: DecisionSettings,
 }
 
 impl Input {
-    fn of(set: &Value, settings: Settings) -> Self {
+    fn of(set: &Value, settings: DecisionSettings) -> Self {
         let generated = generated_by(set, &settings, &[]);
         let existing = Vec::new();
         Self { generated, existing, failure: None, up_to_date: true, settings }
@@ -52,8 +52,8 @@ fn at(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn rolling() -> Settings {
-    Settings { progressive_syncs: true, ..Settings::default() }
+fn rolling() -> DecisionSettings {
+    DecisionSettings { progressive_syncs: true, ..DecisionSettings::default() }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn conditions_are_those_of_table_a_14() {
     let mut findings = Input::of(&set, rolling());
     findings.failure =
         Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
-    findings.generated.error = Some(crate::desired::Error::Options("line 3".into()));
+    findings.generated.error = Some(crate::desired::GenerateError::Options("line 3".into()));
     let failed = compute(&set, &findings, at(0));
     let reported = |status: &Value, kind: &str| {
         (of(status, kind)["status"].clone(), of(status, kind)["reason"].clone())
@@ -122,7 +122,7 @@ fn resources_are_listed_counted_and_cut_as_191() {
     let set = super::set();
     let listed = |count: usize, max_resources| {
         let names = (0..count).map(|n| format!("{n:05}"));
-        let mut findings = Input::of(&set, Settings { max_resources, ..rolling() });
+        let mut findings = Input::of(&set, DecisionSettings { max_resources, ..rolling() });
         findings.existing = existing(&set, names);
         let status = compute(&set, &findings, at(0));
         let bytes = status["resources"].to_string().len();
@@ -170,7 +170,7 @@ fn a_misspelt_strategy_is_reported_once_as_007() {
 fn a_disabled_feature_is_reported_as_301() {
     let mut set = super::set();
     set["spec"]["strategy"] = json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}});
-    let status = compute(&set, &Input::of(&set, Settings::default()), at(0));
+    let status = compute(&set, &Input::of(&set, DecisionSettings::default()), at(0));
     let condition = of(&status, "InvalidRolloutConfig");
     assert_eq!(condition["status"], "True");
     assert!(condition["message"].as_str().unwrap().contains("--enable-progressive-syncs"));
@@ -178,7 +178,7 @@ fn a_disabled_feature_is_reported_as_301() {
 
 #[test]
 fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
-    use crate::application_set::decision::{Next, Snapshot};
+    use crate::application_set::decision::{NextReconcile, Snapshot};
     use crate::application_set::plan::windows::Facts;
     use crate::application_set::reconcile;
     let set = super::set();
@@ -190,10 +190,10 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
         let snapshot = Snapshot::first(&set, generated, &settings, windows, at(0));
         reconcile::reconcile(&snapshot).next
     };
-    assert_eq!(decide(&generated), Next::default());
-    generated.error = Some(crate::desired::Error::Options("line 3".into()));
+    assert_eq!(decide(&generated), NextReconcile::default());
+    generated.error = Some(crate::desired::GenerateError::Options("line 3".into()));
     assert_eq!(
         decide(&generated),
-        Next::After(WaitFor::ValidSet, std::time::Duration::from_secs(180))
+        NextReconcile::After(WaitFor::ValidSet, std::time::Duration::from_secs(180))
     );
 }

@@ -52,10 +52,11 @@ impl Case {
             set["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:20Z".into();
             set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
         }
-        let settings = Settings { progressive_syncs: self.is_enabled, ..Settings::default() };
+        let settings =
+            DecisionSettings { progressive_syncs: self.is_enabled, ..DecisionSettings::default() };
         let mut generated = generated_by(&set, &settings, &[]);
         if self.fails {
-            generated.error = Some(crate::desired::Error::Options("line 3".into()));
+            generated.error = Some(crate::desired::GenerateError::Options("line 3".into()));
         }
         let (rules, projects) = (Rules::default(), BTreeMap::new());
         let spec = RolloutRunSpec { application_set: "set".into(), ..RolloutRunSpec::default() };

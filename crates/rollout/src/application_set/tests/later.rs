@@ -9,7 +9,7 @@ use crate::application_set::status::stored::StoredApplicationSet;
 
 /// The status after a reconcile of two Applications, of which `b` is not Healthy.
 fn decided(set: &Value) -> Value {
-    let settings = Settings { progressive_syncs: true, ..Settings::default() };
+    let settings = DecisionSettings { progressive_syncs: true, ..DecisionSettings::default() };
     let wanted = ["a", "b"].map(|name| super::generated(name, spec()));
     let generated = generated_by(set, &settings, &wanted);
     let id = Identity::of(set);

@@ -69,13 +69,13 @@ fn generate(set: &Value) -> Generated {
         ..ClusterSecret::default()
     };
     let mut inputs = Inputs { clusters: vec![cluster].into(), ..Inputs::default() };
-    let settings = Settings::default();
+    let settings = DecisionSettings::default();
     loop {
         let mut env = template_environment(Timestamp::UNIX_EPOCH);
         let (mut collector, mut reads) = (Collector::new(set, &settings), Reads::default());
         let take = &mut |application, origin: String| collector.add(application, &origin);
         let result = desired::generate_each(set, &inputs, &mut env, &mut reads, take);
-        let Err(desired::Error::Unread(requests)) = result else {
+        let Err(desired::GenerateError::Unread(requests)) = result else {
             return collector.finish(set, &settings, reads, result.err());
         };
         for query in requests.queries {
@@ -209,9 +209,10 @@ fn is_emptied(value: &Value) -> bool {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let object = value.as_object().into_iter().flatten().any(|(key, value)| match key.as_str() {
         "elements" | "generators" => is_empty(value) || is_emptied(value),
-        "elementsYaml" => {
-            value.as_str().and_then(|text| yaml::value(text).ok()).is_some_and(|v| is_empty(&v))
-        }
+        "elementsYaml" => value
+            .as_str()
+            .and_then(|text| yaml::parse_value(text).ok())
+            .is_some_and(|v| is_empty(&v)),
         _ => is_emptied(value),
     });
     object || value.as_array().into_iter().flatten().any(is_emptied)

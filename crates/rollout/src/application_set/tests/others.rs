@@ -15,8 +15,8 @@ fn at(seconds: i64) -> Timestamp {
 
 fn other(applications: &[&str], error: bool, is_current: bool) -> Other {
     let all: Vec<Value> = applications.iter().map(|name| generated(name, json!({}))).collect();
-    let mut generated = generated_by(&set(), &Settings::default(), &all);
-    generated.error = error.then(|| crate::desired::Error::Options("line 3".into()));
+    let mut generated = generated_by(&set(), &DecisionSettings::default(), &all);
+    generated.error = error.then(|| crate::desired::GenerateError::Options("line 3".into()));
     let generated = Some(Arc::new(generated));
     Other { name: "other".into(), uid: "u".into(), generated, is_current, failing_since: None }
 }
@@ -25,7 +25,7 @@ fn existing(name: &str) -> Existing {
     let mut live = live(&generated(name, json!({})));
     live["metadata"]["uid"] = name.into();
     let set = set();
-    let generated = generated_by(&set, &Settings::default(), &[]);
+    let generated = generated_by(&set, &DecisionSettings::default(), &[]);
     let id = Identity::of(&set);
     Existing::read(&live, None, &Rules::of(&id, &generated))
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::application_set::decision::{Next, Snapshot};
+use crate::application_set::decision::{NextReconcile, Snapshot};
 use crate::application_set::deletion::Leaving;
 use crate::application_set::plan::windows::Facts;
 use crate::application_set::reconcile;
@@ -21,16 +21,16 @@ struct Case {
     generate_at: Option<jiff::Timestamp>,
 }
 
-fn next(case: &Case) -> Next {
+fn next(case: &Case) -> NextReconcile {
     let Case { set, error, generate_at } = case;
-    let settings = Settings { progressive_syncs: true, ..Settings::default() };
+    let settings = DecisionSettings { progressive_syncs: true, ..DecisionSettings::default() };
     let wanted = match set["spec"]["strategy"].is_object() {
         true => vec![super::generated("a", json!({}))],
         false => Vec::new(),
     };
     let mut generated = generated_by(set, &settings, &wanted);
     if *error {
-        generated.error = Some(crate::desired::Error::Options("line 3".into()));
+        generated.error = Some(crate::desired::GenerateError::Options("line 3".into()));
     }
     let projects = BTreeMap::new();
     let owned = live(&super::generated("a", json!({})));
@@ -82,11 +82,11 @@ fn every_wait_of_a_set_has_an_end() {
             | WaitFor::ApplicationChange => continue,
         }
         match next(&case) {
-            Next::On(events) => {
+            NextReconcile::On(events) => {
                 assert_eq!(*reason, WaitFor::SetChange);
                 assert_eq!(events, [WakeEvent::ApplicationSet]);
             }
-            Next::After(found, after) => {
+            NextReconcile::After(found, after) => {
                 assert_eq!(found, *reason);
                 assert!(after > Duration::ZERO);
             }

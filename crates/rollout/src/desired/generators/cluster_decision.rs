@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, kind, text};
 use super::git::requeue;
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::flatten;
 use crate::desired::queries::{Answer, Decisions, Query};
 use crate::desired::texts::Texts;
@@ -29,7 +29,7 @@ impl Generator for ClusterDecision {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         let default = scope.inputs().requeue_after;
         requeue(generator, default, scope)?;
@@ -39,7 +39,7 @@ impl Generator for ClusterDecision {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let config_map = text(generator, "configMapRef")?;
         if config_map.is_empty() {
@@ -119,7 +119,7 @@ impl Generator for ClusterDecision {
 }
 
 /// The registered clusters, and that of the controller.
-fn clusters(scope: &mut Scope<'_, '_>) -> Vec<ClusterSecret> {
+fn clusters(scope: &mut GeneratorScope<'_, '_>) -> Vec<ClusterSecret> {
     let mut clusters = scope.clusters().to_vec();
     if !clusters.iter().any(|cluster| cluster.server == IN_CLUSTER_SERVER) {
         clusters.push(ClusterSecret {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, kind};
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::texts::Texts;
-use gotemplate::normalize;
+use gotemplate::normalize_name;
 use wavegate_api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::selector::Selector;
 
 /// The clusters generator.
-pub struct Clusters;
+pub struct FromClusters;
 
-impl Generator for Clusters {
+impl Generator for FromClusters {
     fn key(&self) -> &'static str {
         "clusters"
     }
@@ -28,7 +28,7 @@ impl Generator for Clusters {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let selector = Selector::read_of_labels(&generator["selector"])
             .map_err(|cause| Failure::new("selector", cause))?;
@@ -81,7 +81,7 @@ fn parameters(cluster: &ClusterSecret, has_secret: bool, go: bool) -> Map<String
     let mut parameters = Map::new();
     let mut put = |key: &str, value: &str| parameters.insert(key.to_owned(), value.into());
     put("name", &cluster.name);
-    put("nameNormalized", &normalize(&cluster.name));
+    put("nameNormalized", &normalize_name(&cluster.name));
     put("server", &cluster.server);
     put("project", &cluster.project);
     let metadata = [("labels", &cluster.labels), ("annotations", &cluster.annotations)];

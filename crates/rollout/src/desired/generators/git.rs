@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, kind, list_of, text};
-use super::path_pattern::{PathPattern, Selection};
-use super::scope::{Generator, Scope};
+use super::path_pattern::{PathPattern, PathSelection};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest, ProjectReads};
 use crate::desired::texts::Texts;
-use gotemplate::normalize;
+use gotemplate::normalize_name;
 use wavegate_api::yaml;
 
 /// Most patterns of one generator.
@@ -42,7 +42,7 @@ impl Generator for Git {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         let default = scope.inputs().requeue_after;
         requeue(generator, default, scope)?;
@@ -52,7 +52,7 @@ impl Generator for Git {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let repo_url = text(generator, "repoURL")?;
         if repo_url.is_empty() {
@@ -128,7 +128,7 @@ impl Generator for Git {
 pub(super) fn requeue(
     generator: &Value,
     default: Duration,
-    scope: &mut Scope<'_, '_>,
+    scope: &mut GeneratorScope<'_, '_>,
 ) -> Result<(), Failure> {
     let seconds = match &generator["requeueAfterSeconds"] {
         Value::Null => None,
@@ -184,7 +184,7 @@ fn of_directories(
     all: &[String],
     patterns: &[Pattern<'_>],
     prefix: &str,
-    scope: &mut Scope<'_, '_>,
+    scope: &mut GeneratorScope<'_, '_>,
 ) -> Result<Vec<Element>, Failure> {
     let (mut include, mut exclude) = (Vec::new(), Vec::new());
     for (index, (text, is_excluded)) in patterns.iter().enumerate() {
@@ -204,7 +204,7 @@ fn of_directories(
         }
     }
     let failed = |cause| Failure::new("directories", cause);
-    let selection = Selection::new(&include, &exclude).map_err(failed)?;
+    let selection = PathSelection::new(&include, &exclude).map_err(failed)?;
     let mut elements = Vec::new();
     for path in all {
         if selection.selects(path).map_err(failed)? {
@@ -223,10 +223,10 @@ fn of_file(
     path: &str,
     content: &str,
     prefix: &str,
-    scope: &mut Scope<'_, '_>,
+    scope: &mut GeneratorScope<'_, '_>,
 ) -> Result<Vec<Element>, String> {
     let go = scope.is_go();
-    let documents = yaml::documents(content);
+    let documents = yaml::parse_documents(content);
     let documents = documents.map_err(|error| format!("is neither YAML nor JSON: {error}"))?;
     if documents.len() > 1 {
         let count = documents.len();
@@ -286,7 +286,7 @@ fn path_parameters(
     let names = [("basename", Some(basename)), ("filename", file)];
     let names = names.into_iter().filter_map(|(key, name)| Some((key, name?)));
     let names = names.flat_map(|(key, name)| {
-        [(key.to_owned(), name.to_owned()), (format!("{key}Normalized"), normalize(name))]
+        [(key.to_owned(), name.to_owned()), (format!("{key}Normalized"), normalize_name(name))]
     });
     if go {
         let mut path = Map::from_iter([

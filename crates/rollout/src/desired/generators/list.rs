@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, kind, list_of};
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::texts::Texts;
 use wavegate_api::yaml;
 
@@ -22,7 +22,7 @@ impl Generator for List {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
         for element in &elements {
@@ -50,8 +50,8 @@ fn parameter_sets(list: &Value, go: bool, is_interpolated: bool) -> Result<Vec<E
         Value::String(text) => {
             is_interpolated
                 || !matches!(
-                    yaml::value(text),
-                    Ok(Value::Null) | Err(yaml::Error::Count { found: 0 })
+                    yaml::parse_value(text),
+                    Ok(Value::Null) | Err(yaml::YamlError::Count { found: 0 })
                 )
         }
         _ => true,
@@ -117,8 +117,8 @@ fn not_a_string(value: &Value) -> String {
 
 fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
     let place = "elementsYaml";
-    let value = match yaml::value(text) {
-        Err(yaml::Error::Count { found: 0 }) => return Ok(Vec::new()),
+    let value = match yaml::parse_value(text) {
+        Err(yaml::YamlError::Count { found: 0 }) => return Ok(Vec::new()),
         read => read.map_err(|error| Failure::new(place, error.to_string()))?,
     };
     let elements = match value {

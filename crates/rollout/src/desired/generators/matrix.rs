@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::combine::{merge_over, union};
 use super::element::{Element, Failure, list_of};
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::texts::Texts;
 
 /// The matrix generator.
@@ -25,7 +25,7 @@ impl Generator for Matrix {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        _: &mut Scope<'_, '_>,
+        _: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         children(generator).map(<[Value; 2]>::as_slice)
     }
@@ -35,7 +35,7 @@ impl Generator for Matrix {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let [first, second] = children(generator)?;
         let outer = scope.child(first, FIRST)?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::combine::merge_over;
 use super::element::{Element, Failure, kind, list_of};
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::texts::Texts;
 
 /// The merge generator.
@@ -24,7 +24,7 @@ impl Generator for Merge {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        _: &mut Scope<'_, '_>,
+        _: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         merge_keys(generator)?;
         children(generator)
@@ -35,7 +35,7 @@ impl Generator for Merge {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let keys = Keys { names: merge_keys(generator)?, dotted: scope.is_go() };
         let mut base = Vec::new();

@@ -25,10 +25,10 @@ mod tests;
 use serde_json::{Map, Value};
 
 use self::element::{Element, Failure, join, kind};
-pub use self::scope::Evaluation;
-use self::scope::{Generator, Scope, not_a_generator, of, shape};
-use super::error::Error;
-use super::inputs::{Inputs, Reads, Unread};
+pub use self::scope::GeneratorEvaluation;
+use self::scope::{Generator, GeneratorScope, not_a_generator, of, shape};
+use super::error::GenerateError;
+use super::inputs::{Inputs, Reads, UnreadRepository};
 use super::template::Engine;
 use super::texts::{Given, Texts};
 use crate::desired::flatten::matches;
@@ -39,11 +39,11 @@ use wavegate_api::annotations::LAST_APPLIED;
 /// All generators, in the order in which those of one element run (AS-040).
 static GENERATORS: [&dyn Generator; 9] = [
     &list::List,
-    &clusters::Clusters,
+    &clusters::FromClusters,
     &git::Git,
     &scm_provider::ScmProvider,
     &cluster_decision::ClusterDecision,
-    &pull_request::PullRequestGenerator,
+    &pull_request::FromPullRequests,
     &matrix::Matrix,
     &merge::Merge,
     &plugin::Plugin,
@@ -84,9 +84,9 @@ impl Parameters {
 ///
 /// [`Error::Generator`] when there is no such list: this does not mean that no
 /// Applications are wanted.
-pub fn elements(spec: &Value) -> Result<&[Value], Error> {
+pub fn generator_elements(spec: &Value) -> Result<&[Value], GenerateError> {
     let failed = |cause: String| {
-        Err(Error::Generator { place: "spec.generators".to_owned(), cause, limit: false })
+        Err(GenerateError::Generator { place: "spec.generators".to_owned(), cause, limit: false })
     };
     match &spec["generators"] {
         Value::Array(elements) => Ok(elements),
@@ -95,7 +95,7 @@ pub fn elements(spec: &Value) -> Result<&[Value], Error> {
     }
 }
 
-impl<'a> Evaluation<'a> {
+impl<'a> GeneratorEvaluation<'a> {
     /// The evaluation of the generators of a spec; what they use is added to `reads`.
     pub fn new(
         spec: &'a Value,
@@ -106,7 +106,7 @@ impl<'a> Evaluation<'a> {
     ) -> Self {
         let project = spec.text("/template/spec/project");
         let project = if project.contains("{{") { "" } else { project };
-        let unread = Unread::default();
+        let unread = UnreadRepository::default();
         let generators = &GENERATORS;
         Self { generators, engine, env, inputs, project, reads, unread, may_end: false }
     }
@@ -120,17 +120,21 @@ impl<'a> Evaluation<'a> {
     ///
     /// [`Error::Generator`] with the field: also for an unknown generator, and for
     /// an element without a generator, since their parameter sets are unknown.
-    pub fn parameter_sets(&mut self, element: &Value, place: &str) -> Result<Vec<Output>, Error> {
+    pub fn parameter_sets(
+        &mut self,
+        element: &Value,
+        place: &str,
+    ) -> Result<Vec<Output>, GenerateError> {
         let failed = |failure: Failure| {
             let Failure { field, cause, limit } = failure.below(place);
-            Error::Generator { place: field, cause, limit }
+            GenerateError::Generator { place: field, cause, limit }
         };
         let selector = shape(&GENERATORS, element).map_err(failed)?;
-        Scope::top(self, place, "").declare(element, "").map_err(failed)?;
+        GeneratorScope::top(self, place, "").declare(element, "").map_err(failed)?;
         let mut outputs = Vec::new();
         for generator in of(&GENERATORS, element) {
             let key = generator.key();
-            let mut scope = Scope::top(self, place, key);
+            let mut scope = GeneratorScope::top(self, place, key);
             let sets = scope.generate(generator, &element[key]).map_err(failed)?;
             let place = format!("{place}.{key}");
             let sets = sets.into_iter().filter(|set| matches(&selector, &set.values));
@@ -153,8 +157,13 @@ impl<'a> Evaluation<'a> {
 
 /// The same error with the original key from the annotation of `kubectl apply`:
 /// the API server has dropped the unknown field.
-pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) -> Error {
-    let Error::Generator { place: at, cause, .. } = &error else { return error };
+pub fn with_key_of_user(
+    error: GenerateError,
+    set: &Value,
+    index: usize,
+    place: &str,
+) -> GenerateError {
+    let GenerateError::Generator { place: at, cause, .. } = &error else { return error };
     let written = set.annotation(LAST_APPLIED);
     let written = written.and_then(|text| serde_json::from_str::<Value>(text).ok());
     // The annotation is the user's text: it may lack anything that the set has.
@@ -168,7 +177,8 @@ pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) ->
             .map(|(key, _)| key.clone())
     };
     let stored = set.items("/spec/generators").get(index).unwrap_or(&Value::Null);
-    let named = |place: String, cause: String| Error::Generator { place, cause, limit: false };
+    let named =
+        |place: String, cause: String| GenerateError::Generator { place, cause, limit: false };
     if at == place {
         return match lost(written, stored) {
             Some(key) => named(format!("{place}.{key}"), not_a_generator(&GENERATORS)),

@@ -92,7 +92,7 @@ fn invalid(pattern: &str, why: &str) -> String {
 
 /// The paths that a pattern includes and none excludes. All patterns are matched together.
 #[derive(Debug)]
-pub struct Selection {
+pub struct PathSelection {
     include: RegexSet,
     exclude: RegexSet,
     /// The length of all patterns.
@@ -101,7 +101,7 @@ pub struct Selection {
     steps: AtomicU64,
 }
 
-impl Selection {
+impl PathSelection {
     /// What these patterns select.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ mod tests {
         ];
         for (pattern, path, want) in cases {
             let pattern_read = PathPattern::of_directories(pattern).unwrap();
-            let got = Selection::new(&[pattern_read], &[]).unwrap().selects(path).unwrap();
+            let got = PathSelection::new(&[pattern_read], &[]).unwrap().selects(path).unwrap();
             assert_eq!(got, want, "{pattern} {path}");
         }
         for malformed in ["a[", "a[]", "a\\", "[z-a]", &"a".repeat(5000)] {
@@ -367,7 +367,7 @@ mod tests {
         for (pattern, path, greedy, by_segment) in cases {
             let matches = |globbing| {
                 let pattern = PathPattern::of_files(pattern, globbing);
-                Selection::new(&[pattern.unwrap()], &[]).unwrap().selects(path).unwrap()
+                PathSelection::new(&[pattern.unwrap()], &[]).unwrap().selects(path).unwrap()
             };
             assert_eq!(matches(Globbing::Greedy), greedy, "greedy: {pattern} {path}");
             let same = !pattern.contains("[]") && !pattern.contains("[:");
@@ -386,7 +386,7 @@ mod tests {
     fn matching_is_bounded_as_135() {
         let pattern = |text: &str| PathPattern::of_files(text, Globbing::Greedy).unwrap();
         let many: Vec<PathPattern> = (0..1000).map(|n| pattern(&format!("*a*b*c*{n}"))).collect();
-        let selection = Selection::new(&many, &many).unwrap();
+        let selection = PathSelection::new(&many, &many).unwrap();
         let path = "x".repeat(4000);
         let ended = (0..1000).find_map(|_| selection.selects(&path).err());
         assert!(ended.is_some_and(|error| error.starts_with("limit exceeded: matching takes")));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::element::{Element, Failure};
 use super::fields::Fields;
 use super::git::requeue;
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
 use crate::desired::queries::{self, Answer, Query};
@@ -26,7 +26,7 @@ impl Generator for Plugin {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         requeue(generator, PROVIDER_REQUEUE_AFTER, scope)?;
         Ok(&[])
@@ -35,7 +35,7 @@ impl Generator for Plugin {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         let config_map = Fields::of(&generator["configMapRef"], "configMapRef", &["name"])?;
         let input = match &generator["input"] {

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::element::{Failure, join};
 use super::fields::Fields;
-use super::scope::Scope;
-use crate::desired::queries::{Kind, Login, Provider};
+use super::scope::GeneratorScope;
+use crate::desired::queries::{Login, Provider, QueryKind};
 
 /// The key and the fields of one provider.
-pub(super) type Named = (&'static str, Kind);
+pub(super) type Named = (&'static str, QueryKind);
 
 /// The one provider that a generator names.
 ///
@@ -31,7 +31,7 @@ pub(super) fn only(generator: &Value, all: &[Named]) -> Result<Named, Failure> {
 }
 
 /// Fails when these generators are disabled.
-pub(super) fn enabled(scope: &Scope<'_, '_>) -> Result<(), Failure> {
+pub(super) fn enabled(scope: &GeneratorScope<'_, '_>) -> Result<(), Failure> {
     match scope.inputs().providers.enabled {
         true => Ok(()),
         false => Err(Failure::new("", "scm providers are disabled (--enable-scm-providers=false)")),
@@ -40,11 +40,11 @@ pub(super) fn enabled(scope: &Scope<'_, '_>) -> Result<(), Failure> {
 
 /// A server at this address, if it may be asked.
 pub(super) fn provider(
-    kind: Kind,
+    kind: QueryKind,
     key: &str,
     fields: &Fields<'_>,
     login: Login,
-    scope: &Scope<'_, '_>,
+    scope: &GeneratorScope<'_, '_>,
 ) -> Result<Provider, Failure> {
     // Bitbucket Cloud has none in scmProvider, AWS CodeCommit never.
     let api = fields.text("api")?;
@@ -56,7 +56,7 @@ pub(super) fn provider(
         );
         return Err(Failure::new(join(key, "api"), cause));
     }
-    let needs_api = matches!(kind, Kind::Gitea | Kind::BitbucketServer);
+    let needs_api = matches!(kind, QueryKind::Gitea | QueryKind::BitbucketServer);
     if api.is_empty() && needs_api {
         return Err(Failure::new(join(key, "api"), "is missing; write the URL of the server"));
     }

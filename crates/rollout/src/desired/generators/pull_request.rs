@@ -8,28 +8,28 @@ use super::fields::Fields;
 use super::git::requeue;
 use super::provider_fields::{self as read, Named};
 use super::scm_provider::short;
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
-use crate::desired::queries::{Answer, Kind, PullRequest, PullRequests, Query, compile};
+use crate::desired::queries::{Answer, PullRequest, PullRequests, Query, QueryKind, compile};
 use crate::desired::texts::Texts;
-use gotemplate::slugify;
+use gotemplate::slugify_name;
 
 /// The pullRequest generator.
-pub struct PullRequestGenerator;
+pub struct FromPullRequests;
 
 const PROVIDERS: [Named; 6] = [
-    ("github", Kind::GitHub),
-    ("gitlab", Kind::GitLab),
-    ("gitea", Kind::Gitea),
-    ("bitbucketServer", Kind::BitbucketServer),
-    ("bitbucket", Kind::Bitbucket),
-    ("azuredevops", Kind::AzureDevOps),
+    ("github", QueryKind::GitHub),
+    ("gitlab", QueryKind::GitLab),
+    ("gitea", QueryKind::Gitea),
+    ("bitbucketServer", QueryKind::BitbucketServer),
+    ("bitbucket", QueryKind::Bitbucket),
+    ("azuredevops", QueryKind::AzureDevOps),
 ];
 
 /// The longest slug of a branch: a name of 63 characters has room for a prefix.
 const SLUG: usize = 50;
 
-impl Generator for PullRequestGenerator {
+impl Generator for FromPullRequests {
     fn key(&self) -> &'static str {
         "pullRequest"
     }
@@ -53,7 +53,7 @@ impl Generator for PullRequestGenerator {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         read::enabled(scope)?;
         read::only(generator, &PROVIDERS)?;
@@ -64,7 +64,7 @@ impl Generator for PullRequestGenerator {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         read::enabled(scope)?;
         let filters = filters(generator)?;
@@ -115,7 +115,7 @@ impl Generator for PullRequestGenerator {
 
 fn parameters(request: &PullRequest, go: bool) -> Map<String, Value> {
     let PullRequest { number, title, branch, target_branch, head_sha, labels, author } = request;
-    let slug = |text: &str| slugify(SLUG, true, text);
+    let slug = |text: &str| slugify_name(SLUG, true, text);
     let texts = [
         ("number", number.to_string()),
         ("title", title.clone()),
@@ -137,19 +137,22 @@ fn parameters(request: &PullRequest, go: bool) -> Map<String, Value> {
 }
 
 /// The query, and the labels that its pull requests must have.
-fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<(PullRequests, Vec<String>), Failure> {
+fn query(
+    generator: &Value,
+    scope: &GeneratorScope<'_, '_>,
+) -> Result<(PullRequests, Vec<String>), Failure> {
     let (key, kind) = read::only(generator, &PROVIDERS)?;
     let fields = |known: &[&str]| Fields::of(&generator[key], key, known);
     let none = String::new;
     let mut asked = (Vec::new(), String::new());
     let (owner, project, repository, login, fields) = match kind {
-        Kind::GitHub => {
+        QueryKind::GitHub => {
             let known = ["owner", "repo", "api", "tokenRef", "appSecretName", "labels"];
             let fields = fields(&known)?;
             let login = read::app_or_token(&fields)?;
             (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
         }
-        Kind::GitLab => {
+        QueryKind::GitLab => {
             let known =
                 ["project", "api", "tokenRef", "labels", "pullRequestState", "insecure", "caRef"];
             let fields = fields(&known)?;
@@ -157,25 +160,25 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<(PullRequests, Vec<
             let login = read::token(&fields, "tokenRef")?;
             (none(), none(), fields.required("project")?, login, fields)
         }
-        Kind::Gitea => {
+        QueryKind::Gitea => {
             let fields = fields(&["owner", "repo", "api", "tokenRef", "insecure", "labels"])?;
             let login = read::token(&fields, "tokenRef")?;
             (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
         }
-        Kind::BitbucketServer => {
+        QueryKind::BitbucketServer => {
             let known = ["project", "repo", "api", "basicAuth", "bearerToken", "insecure", "caRef"];
             let fields = fields(&known)?;
             let login = read::bearer_or_basic(&fields)?;
             (fields.required("project")?, none(), fields.required("repo")?, login, fields)
         }
-        Kind::AzureDevOps => {
+        QueryKind::AzureDevOps => {
             let known = ["organization", "project", "repo", "api", "tokenRef", "labels"];
             let fields = fields(&known)?;
             let login = read::token(&fields, "tokenRef")?;
             let project = fields.required("project")?;
             (fields.required("organization")?, project, fields.required("repo")?, login, fields)
         }
-        Kind::Bitbucket | Kind::CodeCommit => {
+        QueryKind::Bitbucket | QueryKind::CodeCommit => {
             let fields = fields(&["owner", "repo", "api", "basicAuth", "bearerToken"])?;
             let login = read::bearer_or_basic(&fields)?;
             (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
@@ -183,7 +186,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<(PullRequests, Vec<
     };
     let provider = read::provider(kind, key, &fields, login, scope)?;
     // GitLab compares them by rules of its own.
-    let labels = if kind == Kind::GitLab { Vec::new() } else { fields.texts("labels")? };
+    let labels = if kind == QueryKind::GitLab { Vec::new() } else { fields.texts("labels")? };
     let (asked_labels, state) = asked;
     let query = PullRequests { provider, owner, project, repository, labels: asked_labels, state };
     Ok((query, labels))

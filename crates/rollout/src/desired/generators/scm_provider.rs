@@ -7,25 +7,25 @@ use super::element::{Element, Failure};
 use super::fields::Fields;
 use super::git::requeue;
 use super::provider_fields::{self as read, Named};
-use super::scope::{Generator, Scope};
+use super::scope::{Generator, GeneratorScope};
 use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
 use crate::desired::queries::{
-    self, Answer, Branch, Filter, Filters, Kind, Login, Query, Repositories, Repository,
+    self, Answer, Branch, Filter, Filters, Login, Query, QueryKind, Repository, ScmRepositories,
 };
 use crate::desired::texts::Texts;
-use gotemplate::normalize;
+use gotemplate::normalize_name;
 
 /// The scmProvider generator.
 pub struct ScmProvider;
 
 const PROVIDERS: [Named; 7] = [
-    ("github", Kind::GitHub),
-    ("gitlab", Kind::GitLab),
-    ("gitea", Kind::Gitea),
-    ("bitbucketServer", Kind::BitbucketServer),
-    ("azureDevOps", Kind::AzureDevOps),
-    ("bitbucket", Kind::Bitbucket),
-    ("awsCodeCommit", Kind::CodeCommit),
+    ("github", QueryKind::GitHub),
+    ("gitlab", QueryKind::GitLab),
+    ("gitea", QueryKind::Gitea),
+    ("bitbucketServer", QueryKind::BitbucketServer),
+    ("azureDevOps", QueryKind::AzureDevOps),
+    ("bitbucket", QueryKind::Bitbucket),
+    ("awsCodeCommit", QueryKind::CodeCommit),
 ];
 
 impl Generator for ScmProvider {
@@ -53,7 +53,7 @@ impl Generator for ScmProvider {
     fn declare<'a>(
         &self,
         generator: &'a Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
         read::enabled(scope)?;
         read::only(generator, &PROVIDERS)?;
@@ -64,7 +64,7 @@ impl Generator for ScmProvider {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
         read::enabled(scope)?;
         let query = query(generator, scope)?;
@@ -102,7 +102,7 @@ fn parameters(branch: &Branch) -> Map<String, Value> {
         ("repository_id", repository.id.clone()),
         ("url", repository.url.clone()),
         ("branch", name.clone()),
-        ("branchNormalized", normalize(name)),
+        ("branchNormalized", normalize_name(name)),
         ("sha", sha.clone()),
         ("short_sha", short(sha, 8).to_owned()),
         ("short_sha_7", short(sha, 7).to_owned()),
@@ -111,13 +111,13 @@ fn parameters(branch: &Branch) -> Map<String, Value> {
     texts.into_iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
 }
 
-fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failure> {
+fn query(generator: &Value, scope: &GeneratorScope<'_, '_>) -> Result<ScmRepositories, Failure> {
     let (key, kind) = read::only(generator, &PROVIDERS)?;
     let provider = &generator[key];
     let fields = |known: &[&str]| Fields::of(provider, key, known);
     let mut found = queries::Scope::default();
     let (owner, project, login, fields) = match kind {
-        Kind::GitHub => {
+        QueryKind::GitHub => {
             let known = [
                 "organization",
                 "api",
@@ -131,7 +131,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
             let login = read::app_or_token(&fields)?;
             (fields.required("organization")?, String::new(), login, fields)
         }
-        Kind::GitLab => {
+        QueryKind::GitLab => {
             let known = [
                 "group",
                 "includeSubgroups",
@@ -152,7 +152,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
             let login = read::token(&fields, "tokenRef")?;
             (fields.required("group")?, String::new(), login, fields)
         }
-        Kind::Gitea => {
+        QueryKind::Gitea => {
             let known =
                 ["owner", "api", "tokenRef", "allBranches", "insecure", "excludeArchivedRepos"];
             let fields = fields(&known)?;
@@ -160,7 +160,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
             let login = read::token(&fields, "tokenRef")?;
             (fields.required("owner")?, String::new(), login, fields)
         }
-        Kind::Bitbucket => {
+        QueryKind::Bitbucket => {
             let fields = fields(&["owner", "user", "appPasswordRef", "allBranches"])?;
             let Some(password) = fields.secret("appPasswordRef")? else {
                 return Err(fields.missing("appPasswordRef"));
@@ -168,14 +168,14 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
             let login = Login::Basic { user: fields.required("user")?, password };
             (fields.required("owner")?, String::new(), login, fields)
         }
-        Kind::BitbucketServer => {
+        QueryKind::BitbucketServer => {
             let known =
                 ["project", "api", "basicAuth", "bearerToken", "allBranches", "insecure", "caRef"];
             let fields = fields(&known)?;
             let login = read::bearer_or_basic(&fields)?;
             (fields.required("project")?, String::new(), login, fields)
         }
-        Kind::AzureDevOps => {
+        QueryKind::AzureDevOps => {
             let known = ["organization", "api", "teamProject", "accessTokenRef", "allBranches"];
             let fields = fields(&known)?;
             let Some(token) = fields.secret("accessTokenRef")? else {
@@ -184,7 +184,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
             let project = fields.required("teamProject")?;
             (fields.required("organization")?, project, Login::Token(token), fields)
         }
-        Kind::CodeCommit => {
+        QueryKind::CodeCommit => {
             let fields = fields(&["tagFilters", "role", "region", "allBranches"])?;
             for (place, tag) in fields.objects("tagFilters")? {
                 let tag = Fields::of(tag, &place, &["key", "value"])?;
@@ -196,7 +196,7 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
         }
     };
     let provider = read::provider(kind, key, &fields, login, scope)?;
-    Ok(Repositories {
+    Ok(ScmRepositories {
         provider,
         owner,
         project,
@@ -208,16 +208,16 @@ fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<Repositories, Failu
 }
 
 /// The protocol of the URLs.
-fn clone_protocol(kind: Kind, generator: &Value) -> Result<String, Failure> {
+fn clone_protocol(kind: QueryKind, generator: &Value) -> Result<String, Failure> {
     let protocol = super::element::text(generator, "cloneProtocol")?;
     match protocol {
         "" | "ssh" | "https" => Ok(protocol.to_owned()),
-        "https-fips" if kind == Kind::CodeCommit => Ok(protocol.to_owned()),
+        "https-fips" if kind == QueryKind::CodeCommit => Ok(protocol.to_owned()),
         other => {
             let cause = format!(
                 "{other:?} is not a protocol of {}; write ssh or https{}",
                 kind.name(),
-                if kind == Kind::CodeCommit { " or https-fips" } else { "" }
+                if kind == QueryKind::CodeCommit { " or https-fips" } else { "" }
             );
             Err(Failure::new("cloneProtocol", cause))
         }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, join, kind, text};
-use crate::desired::error::Error;
+use crate::desired::error::GenerateError;
 use crate::desired::flatten::matches;
-use crate::desired::inputs::{Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
+use crate::desired::inputs::{
+    Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, UnreadRepository,
+};
 use crate::desired::missing_key;
 use crate::desired::queries::{Answer, Query};
 use crate::desired::template::Engine;
@@ -33,7 +35,11 @@ pub(super) trait Generator: Sync {
     /// # Errors
     ///
     /// When it cannot be evaluated, whatever the parameters are.
-    fn declare<'a>(&self, _: &'a Value, _: &mut Scope<'_, '_>) -> Result<&'a [Value], Failure> {
+    fn declare<'a>(
+        &self,
+        _: &'a Value,
+        _: &mut GeneratorScope<'_, '_>,
+    ) -> Result<&'a [Value], Failure> {
         Ok(&[])
     }
 
@@ -41,7 +47,7 @@ pub(super) trait Generator: Sync {
     fn generate(
         &self,
         generator: &Value,
-        scope: &mut Scope<'_, '_>,
+        scope: &mut GeneratorScope<'_, '_>,
     ) -> Result<Vec<Element>, Failure>;
 }
 
@@ -49,7 +55,7 @@ pub(super) trait Generator: Sync {
 pub(super) type Generators = &'static [&'static dyn Generator];
 
 /// Evaluates the generators of a set.
-pub struct Evaluation<'a> {
+pub struct GeneratorEvaluation<'a> {
     /// All generators.
     pub(super) generators: Generators,
     /// The template engine; it counts what is generated.
@@ -63,12 +69,12 @@ pub struct Evaluation<'a> {
     /// What was used.
     pub reads: &'a mut Reads,
     /// What is missing in `inputs`.
-    pub unread: Unread,
+    pub unread: UnreadRepository,
     /// Whether the generator that ran last may find nothing in the ordinary course of things.
     pub(super) may_end: bool,
 }
 
-impl Evaluation<'_> {
+impl GeneratorEvaluation<'_> {
     /// What the generator that ran last found, with these parameter sets.
     pub(super) fn finding<T>(&mut self, sets: &[T]) -> Finding {
         match (std::mem::take(&mut self.may_end), sets.is_empty()) {
@@ -79,8 +85,8 @@ impl Evaluation<'_> {
 }
 
 /// The evaluation of one generator.
-pub struct Scope<'s, 'e> {
-    evaluation: &'s mut Evaluation<'e>,
+pub struct GeneratorScope<'s, 'e> {
+    evaluation: &'s mut GeneratorEvaluation<'e>,
     /// The path of its element of `spec.generators`.
     element: &'s str,
     /// The path of the generator below that, such as `matrix.generators[0].git`.
@@ -91,15 +97,15 @@ pub struct Scope<'s, 'e> {
     is_interpolated: bool,
 }
 
-impl<'s, 'e> Scope<'s, 'e> {
+impl<'s, 'e> GeneratorScope<'s, 'e> {
     /// The scope of a generator in `spec.generators`; `element` is the path of its element.
-    pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str, key: &str) -> Self {
+    pub fn top(evaluation: &'s mut GeneratorEvaluation<'e>, element: &'s str, key: &str) -> Self {
         Self { evaluation, element, around: key.to_owned(), depth: 0, is_interpolated: false }
     }
 
     /// The scope of a generator inside of this one.
-    fn inner(&mut self) -> Scope<'_, 'e> {
-        Scope {
+    fn inner(&mut self) -> GeneratorScope<'_, 'e> {
+        GeneratorScope {
             evaluation: &mut *self.evaluation,
             element: self.element,
             around: self.around.clone(),
@@ -509,10 +515,10 @@ fn of_template(error: &gotemplate::TemplateError, field: String) -> Failure {
     Failure { field, cause: missing_key::explained(error), limit: error.is_limit() }
 }
 
-fn of_engine(error: Error) -> Failure {
+fn of_engine(error: GenerateError) -> Failure {
     match error {
-        Error::Render { place, cause, limit, .. } => Failure { field: place, cause, limit },
-        Error::Limit { place, cause } => {
+        GenerateError::Render { place, cause, limit, .. } => Failure { field: place, cause, limit },
+        GenerateError::Limit { place, cause } => {
             Failure { field: place, cause: format!("limit exceeded: {cause}"), limit: true }
         }
         other => Failure::new("", other.to_string()),

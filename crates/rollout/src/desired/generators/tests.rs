@@ -49,7 +49,8 @@ impl World {
             );
             let mut engine = Engine::of(&spec, Limits::default(), &env).unwrap();
             let mut reads = Reads::default();
-            let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
+            let mut evaluation =
+                GeneratorEvaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
             let outputs = evaluation.parameter_sets(element, "g");
             let unread = evaluation.unread;
             if unread.is_empty() {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::rollout::listed::Record;
+use crate::rollout::listed::CompletionRecord;
 use crate::rollout::observed::Observed;
 use crate::rollout::phase::{Entry, Phase};
 use crate::rollout::steps::Labels;
@@ -11,11 +11,11 @@ use wavegate_engine::blocking_resource::Blocking;
 
 /// What is known of one Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Application {
+pub struct ApplicationReport {
     /// What a decision observes of it.
     pub observed: Observed,
     /// The rollout record that it carries.
-    pub record: Option<Record>,
+    pub record: Option<CompletionRecord>,
     /// Its labels, from which its step follows where the generated ones are not known.
     pub labels: Labels,
     /// `status.sync.status` and `status.health.status` as written; empty when absent.
@@ -83,7 +83,7 @@ pub struct Awaited {
     pub is_hook: bool,
 }
 
-impl Application {
+impl ApplicationReport {
     /// An Application of which only this is known.
     #[cfg(test)]
     pub fn of(observed: Observed) -> Self {

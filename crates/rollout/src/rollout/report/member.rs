@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::application::Application;
+use super::application::ApplicationReport;
 use super::set::ReportedWait;
 use crate::rollout::phase::{Entry, Phase};
 
@@ -10,7 +10,7 @@ use crate::rollout::phase::{Entry, Phase};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     /// It, if it exists.
-    pub live: Option<Application>,
+    pub live: Option<ApplicationReport>,
     /// Its entry in the status, listed or implied.
     pub entry: Option<Entry>,
     /// The wait for it, as the status reports it.
@@ -25,7 +25,7 @@ pub struct Member {
 
 impl Member {
     /// What exists, and is as yet in no report.
-    pub(super) fn new(live: Option<Application>) -> Self {
+    pub(super) fn new(live: Option<ApplicationReport>) -> Self {
         Self { live, ..Self::default() }
     }
 
@@ -48,7 +48,7 @@ impl Member {
 
     /// Whether a sync of it is requested or running.
     pub fn is_operating(&self) -> bool {
-        self.live.as_ref().is_some_and(Application::is_operating)
+        self.live.as_ref().is_some_and(ApplicationReport::is_operating)
     }
 
     /// Whether its whole sync has succeeded, and it is Synced and Healthy since.

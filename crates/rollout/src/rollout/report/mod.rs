@@ -24,10 +24,10 @@ mod step;
 mod tests;
 mod waits;
 
-pub use self::application::{Application, Awaited, Deletion, Doing, Initiator};
+pub use self::application::{ApplicationReport, Awaited, Deletion, Doing, Initiator};
 pub use self::member::Member;
-pub use self::outcome::Outcome;
-pub use self::set::{Condition, ReportedWait, Rollout, Set, Status};
-pub use self::state::{Report, State, report};
+pub use self::outcome::RolloutOutcome;
+pub use self::set::{ReportedWait, Rollout, Set, SetCondition, Status};
+pub use self::state::{Report, ReportState, build_report};
 pub use self::step::{Count, Step, StepStatus};
 pub use self::waits::{DONE, OUTSIDE, Why};

@@ -1,7 +1,7 @@
 //! What a rollout came to, from the waits for its Applications.
 
 use super::member::Member;
-use super::state::{Report, State};
+use super::state::{Report, ReportState};
 use super::waits::Why;
 use crate::rollout::phase::Phase;
 use crate::rollout::wait::{EndedBy, WaitKind};
@@ -10,7 +10,7 @@ use wavegate_api::conditions::application_set::reason;
 
 /// Outcome of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RolloutOutcome {
     /// In progress.
     Running,
     /// Complete.
@@ -46,7 +46,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl RolloutOutcome {
     /// Whether only a person can continue the rollout.
     pub fn is_stuck(&self) -> bool {
         !matches!(self, Self::Running | Self::Complete)
@@ -55,9 +55,9 @@ impl Outcome {
 
 impl Report {
     /// What it came to.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RolloutOutcome {
         let invalid =
-            |message: &str| Outcome::Invalid { message: message.to_owned(), is_off: false };
+            |message: &str| RolloutOutcome::Invalid { message: message.to_owned(), is_off: false };
         if let Some(Err(error)) = &self.set.generated {
             return invalid(error);
         }
@@ -74,13 +74,13 @@ impl Report {
             error = Some(message);
         }
         match self.state() {
-            State::Deleting => return Outcome::Running,
-            State::SwitchedOff => {
+            ReportState::Deleting => return RolloutOutcome::Running,
+            ReportState::SwitchedOff => {
                 let message = status.invalid_config.clone().unwrap_or_default();
-                return Outcome::Invalid { message, is_off: true };
+                return RolloutOutcome::Invalid { message, is_off: true };
             }
             _ if self.is_rolling() && !self.is_complete() && self.open_step.is_none() => {
-                return Outcome::Running;
+                return RolloutOutcome::Running;
             }
             _ => {}
         }
@@ -98,20 +98,20 @@ impl Report {
             // Applications that were not created yet may be unknown.
             let all = self.set.generated.is_some() || status.exists && status.is_up_to_date;
             let complete = if self.is_rolling() { self.is_complete() } else { all };
-            return if complete { Outcome::Complete } else { Outcome::Running };
+            return if complete { RolloutOutcome::Complete } else { RolloutOutcome::Running };
         }
         // As the controller says: what is not in sync was so when its step was complete.
         if self.is_complete() {
             let moves = |member: &Member| member.live.is_none() || member.is_operating();
             let is_over = !unfinished.any(|(_, member)| moves(member));
-            return if is_over { Outcome::Complete } else { Outcome::Running };
+            return if is_over { RolloutOutcome::Complete } else { RolloutOutcome::Running };
         }
         let (mut held, mut manual) = (None, Vec::new());
         for (name, member) in unfinished {
             match self.ended_by(member) {
                 // It may be the one that is invalid.
                 EndedBy::Events if member.live.is_none() && error.is_some() => {}
-                EndedBy::Events | EndedBy::Word => return Outcome::Running,
+                EndedBy::Events | EndedBy::Word => return RolloutOutcome::Running,
                 EndedBy::Turn => {}
                 EndedBy::Sync => manual.push(name.clone()),
                 EndedBy::Person => held = held.or(Some((name, member))),
@@ -124,11 +124,13 @@ impl Report {
                 let behind = others.filter(|(_, member)| self.is_behind(member)).count();
                 let kind = self.kind(member);
                 let why = Why { kind, message: self.cause(member, kind) };
-                Outcome::Blocked { step, application: application.clone(), why, behind }
+                RolloutOutcome::Blocked { step, application: application.clone(), why, behind }
             }
-            (None, _) if !manual.is_empty() => Outcome::Manual { step, applications: manual },
+            (None, _) if !manual.is_empty() => {
+                RolloutOutcome::Manual { step, applications: manual }
+            }
             (None, Some(message)) => invalid(message),
-            (None, None) => Outcome::Running,
+            (None, None) => RolloutOutcome::Running,
         }
     }
 
@@ -155,7 +157,7 @@ impl Report {
     /// has reported that it waits for it for too long. What a person holds on purpose counts
     /// when nothing else of the step goes on.
     fn is_stuck(&self) -> bool {
-        if self.state() != State::Rolling {
+        if self.state() != ReportState::Rolling {
             return false;
         }
         let in_step = || {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::rollout::phase::Entry;
-use crate::rollout::steps::Strategy;
+use crate::rollout::steps::StepStrategy;
 use crate::rollout::wait_kind::WaitKind;
 
 /// What is known of an ApplicationSet.
@@ -22,7 +22,7 @@ pub struct Set {
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// Its strategy.
-    pub strategy: Strategy,
+    pub strategy: StepStrategy,
     /// The step of each Application that it generates, where that is known; an error of its
     /// generators.
     pub generated: Option<Result<BTreeMap<String, Option<usize>>, String>>,
@@ -38,7 +38,7 @@ impl Default for Set {
             is_deleting: false,
             paused: None,
             finalizers: Vec::new(),
-            strategy: Strategy::AllAtOnce,
+            strategy: StepStrategy::AllAtOnce,
             generated: None,
             status: Status::default(),
         }
@@ -53,7 +53,7 @@ pub struct Status {
     /// Reason and message of its error.
     pub error: Option<(String, String)>,
     /// The conditions that report a problem.
-    pub problems: Vec<Condition>,
+    pub problems: Vec<SetCondition>,
     /// What is wrong with its strategy.
     pub invalid_config: Option<String>,
     /// Deletions wait for the approval of a person.
@@ -76,7 +76,7 @@ pub struct Status {
 
 /// A condition of the set.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Condition {
+pub struct SetCondition {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::application::Application;
+use super::application::ApplicationReport;
 use super::member::Member;
 use super::set::Set;
 use super::step::{Count, Step, StepStatus};
@@ -16,7 +16,7 @@ use wavegate_api::{HealthStatus, SyncStatusCode};
 
 /// State of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum State {
+pub enum ReportState {
     /// The set is being deleted.
     Deleting,
     /// No controller has written a status yet.
@@ -48,9 +48,9 @@ pub struct Report {
 }
 
 /// The report of a set and the Applications that it owns.
-pub fn report(
+pub fn build_report(
     set: Set,
-    applications: impl IntoIterator<Item = (String, Application)>,
+    applications: impl IntoIterator<Item = (String, ApplicationReport)>,
 ) -> Report {
     let known = |(name, application)| (name, Member::new(Some(application)));
     let members = applications.into_iter().map(known).collect();
@@ -73,23 +73,23 @@ impl Report {
     }
 
     /// Its state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ReportState {
         let status = &self.set.status;
         let has_entry = |member: &Member| member.entry.is_some();
         if self.set.is_deleting {
-            State::Deleting
+            ReportState::Deleting
         } else if !status.exists {
-            State::Unseen
+            ReportState::Unseen
         } else if status.error.is_some() {
-            State::Failed
+            ReportState::Failed
         } else if !self.is_rolling() {
-            State::AllAtOnce
+            ReportState::AllAtOnce
         } else if status.rollout.is_none() && !self.members.values().any(has_entry) {
-            State::SwitchedOff
+            ReportState::SwitchedOff
         } else if self.open_step.is_some() {
-            State::Rolling
+            ReportState::Rolling
         } else {
-            State::Complete
+            ReportState::Complete
         }
     }
 
@@ -112,7 +112,7 @@ impl Report {
     /// Whether a newer comparison of an Application may be about to say something else.
     pub fn may_be_outdated(&self) -> bool {
         let mut live = self.members.values().filter_map(|member| member.live.as_ref());
-        live.any(Application::may_be_outdated)
+        live.any(ApplicationReport::may_be_outdated)
     }
 
     /// Number of complete Applications, and of all.
@@ -127,7 +127,7 @@ impl Report {
                 }
                 None => {
                     let live = self.members.values().filter_map(|member| member.live.as_ref());
-                    live.map(Application::is_done).collect()
+                    live.map(ApplicationReport::is_done).collect()
                 }
             };
             (is_complete.iter().filter(|done| **done).count() as u64, is_complete.len() as u64)
@@ -223,8 +223,9 @@ impl Report {
 
     /// Whether no step selects it, and it needs a manual sync.
     pub fn is_outside(&self, member: &Member) -> bool {
-        let rests =
-            |live: &Application| live.deletion.is_none() && !live.is_operating() && !live.is_done();
+        let rests = |live: &ApplicationReport| {
+            live.deletion.is_none() && !live.is_operating() && !live.is_done()
+        };
         let waits = match &member.entry {
             Some(entry) => entry.phase == Phase::Waiting,
             None => member.is_outside && member.live.is_some(),
@@ -285,7 +286,7 @@ impl Report {
     }
 
     /// A new version of an Application that the set owns; `None` when it was deleted.
-    pub fn observe(&mut self, name: &str, live: Option<Application>) {
+    pub fn observe(&mut self, name: &str, live: Option<ApplicationReport>) {
         let known = self.members.remove(name);
         if let Some(known) = &known {
             self.count(known, Count::remove);

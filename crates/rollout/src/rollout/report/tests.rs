@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Report, State};
+use super::{Report, ReportState, RolloutOutcome};
 use crate::application_set::status::report_input;
 use crate::rollout::budget::Limit;
 use crate::rollout::phase::Phase;
@@ -71,7 +71,7 @@ fn read(set: &Value, applications: &[(&str, Value)]) -> Report {
         live["metadata"]["name"] = (*name).into();
         ((*name).to_owned(), Arc::new(live))
     });
-    report_input::read(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
+    report_input::read_report(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
 }
 
 /// The report of dev, which is done, and of these.
@@ -79,14 +79,14 @@ fn of(set: &Value, a: Value, b: Value) -> Report {
     read(set, &[("dev", live("dev", done())), ("a", live("prod", a)), ("b", live("prod", b))])
 }
 
-fn word(outcome: &Outcome) -> &'static str {
+fn word(outcome: &RolloutOutcome) -> &'static str {
     match outcome {
-        Outcome::Running => "Running",
-        Outcome::Complete => "Complete",
-        Outcome::RunEnded => "RunEnded",
-        Outcome::Blocked { .. } => "Blocked",
-        Outcome::Manual { .. } => "Manual",
-        Outcome::Invalid { .. } => "Invalid",
+        RolloutOutcome::Running => "Running",
+        RolloutOutcome::Complete => "Complete",
+        RolloutOutcome::RunEnded => "RunEnded",
+        RolloutOutcome::Blocked { .. } => "Blocked",
+        RolloutOutcome::Manual { .. } => "Manual",
+        RolloutOutcome::Invalid { .. } => "Invalid",
     }
 }
 
@@ -153,7 +153,11 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
             let ours = !rollout.is_null();
             let status = json!({"applicationStatus": entries(a, b), "rollout": rollout});
             let report = of(&set(max_update.clone(), status), live_a.clone(), live_b.clone());
-            assert_eq!((report.state(), report.open_step), (State::Rolling, Some(1)), "{name}");
+            assert_eq!(
+                (report.state(), report.open_step),
+                (ReportState::Rolling, Some(1)),
+                "{name}"
+            );
             let [dev, prod] = report.steps.as_slice() else { panic!("{name}") };
             assert_eq!((dev.count.total, dev.count.done, prod.count.total), (1, 1, 2), "{name}");
             assert_eq!((prod.limit(), prod.count.promoted), (limit, in_flight), "{name}");
@@ -168,7 +172,7 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
     first["message"] = held.into();
     let status = json!({"applicationStatus": [entry("dev", "1", "Healthy", "m"), first, entry("b", "2", "Healthy", "m")]});
     let report = of(&set(Value::Null, status), out_of_sync(), done());
-    let Outcome::Blocked { application, why, step, behind } = report.outcome() else {
+    let RolloutOutcome::Blocked { application, why, step, behind } = report.outcome() else {
         panic!("{:?}", report.outcome())
     };
     assert_eq!((application.as_str(), why.kind), ("a", WaitKind::HeldByPerson));
@@ -347,7 +351,7 @@ fn a_status_names_what_the_applications_do_not_show() {
     error["conditions"] = json!([{"type": "ErrorOccurred", "status": "True", "reason": "RenderTemplateParamsError", "message": "line 3"}]);
     let report = of(&set(Value::Null, error), out_of_sync(), done());
     let message = "line 3".to_owned();
-    assert_eq!(report.outcome(), Outcome::Invalid { message, is_off: false });
+    assert_eq!(report.outcome(), RolloutOutcome::Invalid { message, is_off: false });
     assert!(report.waits(false).is_empty(), "nothing is rolled out");
 }
 
@@ -382,19 +386,19 @@ fn what_is_reported_of_an_application_does_not_hide_who_holds_the_rollout() {
         let failed = || after("Failed", "no");
         let behind = outcome(json!(1), ["Waiting", "Progressing"], out_of_sync(), failed());
         assert!(
-            matches!(&behind, Outcome::Blocked { application, .. } if application == "b"),
+            matches!(&behind, RolloutOutcome::Blocked { application, .. } if application == "b"),
             "{kind:?}: {behind:?}"
         );
         let manual = outcome(json!(0), ["Waiting", "Healthy"], out_of_sync(), done());
-        assert!(matches!(manual, Outcome::Manual { .. }), "{kind:?}: {manual:?}");
+        assert!(matches!(manual, RolloutOutcome::Manual { .. }), "{kind:?}: {manual:?}");
         let itself = outcome(json!(1), ["Progressing", "Healthy"], failed(), done());
         assert!(
-            matches!(&itself, Outcome::Blocked { application, .. } if application == "a"),
+            matches!(&itself, RolloutOutcome::Blocked { application, .. } if application == "a"),
             "{kind:?}: {itself:?}"
         );
         let running = after("Running", "");
         let moving = outcome(json!(1), ["Waiting", "Progressing"], running, failed());
-        assert_eq!(moving, Outcome::Running, "{kind:?}");
+        assert_eq!(moving, RolloutOutcome::Running, "{kind:?}");
     }
 }
 
@@ -410,7 +414,7 @@ fn an_attempt_that_is_waited_for_is_no_failure_and_has_its_time() {
         json!({"retry": {"limit": 3, "backoff": {"duration": "8s"}}});
     let status = json!({"applicationStatus": entries("Progressing", "Healthy")});
     let report = of(&set(Value::Null, status), retried, done());
-    assert_eq!(report.outcome(), Outcome::Running);
+    assert_eq!(report.outcome(), RolloutOutcome::Running);
     let wait = report.waits(false).remove(0);
     assert_eq!(wait.kind, WaitKind::Operation);
     assert_eq!(wait.until, "2026-01-02T03:04:18Z".parse().ok());
@@ -440,7 +444,10 @@ fn a_deletion_waits_for_what_is_being_deleted() {
     going["metadata"]["deletionTimestamp"] = AT.into();
     going["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     let report = read(&raw, &[("dev", live("dev", done())), ("a", going)]);
-    assert_eq!((report.state(), report.outcome()), (State::Deleting, Outcome::Running));
+    assert_eq!(
+        (report.state(), report.outcome()),
+        (ReportState::Deleting, RolloutOutcome::Running)
+    );
     let waits = report.waits(true);
     assert_eq!((waits.len(), waits[0].application.as_str()), (1, "a"));
     assert!(waits[0].message.contains("held by the finalizer"), "{}", waits[0].message);
@@ -453,17 +460,21 @@ fn sets_without_a_rollout_have_their_own_outcomes() {
     all_at_once["spec"] = json!({});
     let state = |a| of(&all_at_once, a, done());
     let report = state(done());
-    assert_eq!((report.state(), report.progress()), (State::AllAtOnce, (3, 3)));
-    assert_eq!(report.outcome(), Outcome::Complete);
+    assert_eq!((report.state(), report.progress()), (ReportState::AllAtOnce, (3, 3)));
+    assert_eq!(report.outcome(), RolloutOutcome::Complete);
     assert_eq!(word(&state(after("Failed", "no")).outcome()), "Blocked");
     let mut compared = out_of_sync();
     compared["reconciledAt"] = AT.into();
     assert_eq!(word(&state(compared).outcome()), "Manual", "automated sync is not enabled");
     let off = of(&set(Value::Null, json!({"conditions": []})), out_of_sync(), done());
-    assert_eq!(off.state(), State::SwitchedOff);
-    assert!(matches!(off.outcome(), Outcome::Invalid { is_off: true, .. }), "{:?}", off.outcome());
+    assert_eq!(off.state(), ReportState::SwitchedOff);
+    assert!(
+        matches!(off.outcome(), RolloutOutcome::Invalid { is_off: true, .. }),
+        "{:?}",
+        off.outcome()
+    );
     let unseen = of(&set(Value::Null, Value::Null), out_of_sync(), done());
-    assert_eq!((unseen.state(), unseen.outcome()), (State::Unseen, Outcome::Running));
+    assert_eq!((unseen.state(), unseen.outcome()), (ReportState::Unseen, RolloutOutcome::Running));
 }
 
 /// A large set lists only some entries: the others follow from the records.
@@ -494,11 +505,11 @@ fn a_report_that_is_kept_equals_a_new_one() {
         "rollout": waits(WaitKind::Operation, "why")}),
     );
     let mut kept = of(&old, out_of_sync(), done());
-    kept.observe("c", Some(report_input::application(&live("prod", done()))));
-    kept.read(report_input::set(&new));
-    kept.observe("a", Some(report_input::application(&live("prod", after("Running", "")))));
+    kept.observe("c", Some(report_input::read_application(&live("prod", done()))));
+    kept.read(report_input::read_set(&new));
+    kept.observe("a", Some(report_input::read_application(&live("prod", after("Running", "")))));
     kept.observe("c", None);
-    kept.observe("b", Some(report_input::application(&live("prod", out_of_sync()))));
+    kept.observe("b", Some(report_input::read_application(&live("prod", out_of_sync()))));
     let fresh = of(&new, after("Running", ""), out_of_sync());
     assert_eq!((&kept.steps, kept.outcome()), (&fresh.steps, fresh.outcome()));
     let names = |report: &Report| report.members.keys().cloned().collect::<Vec<_>>();

@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 
-use super::application::Application;
+use super::application::ApplicationReport;
 use super::member::Member;
 use super::set::ReportedWait;
-use super::state::{Report, State};
+use super::state::{Report, ReportState};
 use super::step::Step;
 use crate::rollout::WAITING_LIMIT;
 use crate::rollout::budget::Limit;
 use crate::rollout::phase::Phase;
 use crate::rollout::wait::{
-    ANOTHER_OPERATION, EndedBy, OPERATION_START, StepCapacity, Wait, WaitKind,
+    ANOTHER_OPERATION, EndedBy, OPERATION_START, RolloutWait, StepCapacity, WaitKind,
 };
 use wavegate_api::conditions::application_set::reason;
 use wavegate_engine::blocking_resource::Blocking;
@@ -54,8 +54,8 @@ impl Report {
     /// Whether a step is open and its Applications are rolled out.
     pub fn goes_on(&self) -> bool {
         let state = self.state();
-        let fails = state == State::Failed && self.fails_for_applications();
-        self.open_step.is_some() && (state == State::Rolling || fails)
+        let fails = state == ReportState::Failed && self.fails_for_applications();
+        self.open_step.is_some() && (state == ReportState::Rolling || fails)
     }
 
     /// Whether the rollout waits for it: it is in the open step and not complete; without
@@ -65,10 +65,13 @@ impl Report {
             _ if self.goes_on() => {
                 member.step == self.open_step && member.phase() != Some(Phase::Healthy)
             }
-            State::AllAtOnce => !member.live.as_ref().is_some_and(Application::is_done),
-            State::Deleting => member.is_going(),
-            State::Complete => self.is_outside(member),
-            State::Unseen | State::Failed | State::SwitchedOff | State::Rolling => false,
+            ReportState::AllAtOnce => !member.live.as_ref().is_some_and(ApplicationReport::is_done),
+            ReportState::Deleting => member.is_going(),
+            ReportState::Complete => self.is_outside(member),
+            ReportState::Unseen
+            | ReportState::Failed
+            | ReportState::SwitchedOff
+            | ReportState::Rolling => false,
         }
     }
 
@@ -118,7 +121,7 @@ impl Report {
     }
 
     /// The same by the controller's ladder alone.
-    fn kind_of_live(&self, member: &Member, live: &Application) -> WaitKind {
+    fn kind_of_live(&self, member: &Member, live: &ApplicationReport) -> WaitKind {
         let seen = &live.observed;
         match (member.phase(), &member.entry) {
             _ if !self.is_rolling() => WaitKind::without_steps(seen),
@@ -278,7 +281,7 @@ impl Report {
     /// those that the status lists, else the first ones; with `all`, all of them.
     ///
     /// [`foremost`]: Self::foremost
-    pub fn waits(&self, all: bool) -> Vec<Wait> {
+    pub fn waits(&self, all: bool) -> Vec<RolloutWait> {
         let rollout = self.set.status.rollout.as_ref().filter(|_| self.goes_on());
         let is_listed = !all && rollout.is_some_and(|rollout| !rollout.waiting.is_empty());
         let most = if all { usize::MAX } else { WAITING_LIMIT };
@@ -290,7 +293,7 @@ impl Report {
 
     /// What the rollout waits for in the first place; also before a status says that it waits, and
     /// while a complete one changes.
-    pub fn foremost(&self) -> Option<Wait> {
+    pub fn foremost(&self) -> Option<RolloutWait> {
         let incomplete = || {
             let mut members = self.members.iter();
             members.find(|(_, member)| member.live.is_some() && !self.is_done(member))
@@ -331,7 +334,7 @@ impl Report {
         self.members.values().filter(counts).count()
     }
 
-    fn wait(&self, name: &str, member: &Member) -> Wait {
+    fn wait(&self, name: &str, member: &Member) -> RolloutWait {
         let live = member.live.as_ref();
         let reported = member.reported.as_ref();
         // Of the Application that was just read: the status of the set follows it.
@@ -342,7 +345,7 @@ impl Report {
         };
         let until = blocking.and_then(|blocking| blocking.until);
         let resource = reported.map(|reported| reported.resource.clone());
-        Wait {
+        RolloutWait {
             kind: self.kind(member),
             application: name.to_owned(),
             step: member.step.or(self.open_step).unwrap_or_default(),
@@ -367,7 +370,7 @@ impl Report {
 }
 
 /// What an Application says that the status of its set does not know yet.
-fn newer_message(member: &Member, live: &Application) -> Option<String> {
+fn newer_message(member: &Member, live: &ApplicationReport) -> Option<String> {
     let is_of_others = live.is_operating() && member.phase() == Some(Phase::Waiting);
     let is_in_sync = live.observed.is_synced_and_healthy() && !live.is_partial();
     match live.blocking.reason.as_str() {

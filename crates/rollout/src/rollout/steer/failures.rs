@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::rules::{Max, Rules};
 use super::signature;
 use super::started::Started;
-use crate::rollout::entry::Mark;
+use crate::rollout::entry::EntryMark;
 use crate::rollout::phase::{ObservedOperation, Phase};
 use crate::rollout::snapshot::Row;
 use crate::rollout::steering::{Excuse, Failure};
@@ -21,7 +21,7 @@ const SIGNATURES: usize = 20;
 const NAMED: usize = 3;
 
 /// How a started Application has failed (ST-040); `None` while it has not.
-pub fn of(
+pub fn failure_of(
     row: &Row<'_>,
     deadline: Option<SignedDuration>,
     now: Timestamp,
@@ -30,7 +30,7 @@ pub fn of(
     let started = row.member.started?;
     let failure = |message: &str| {
         let names = [row.member.name];
-        let signature = signature::of(row.member.resource, message, &names);
+        let signature = signature::failure_signature(row.member.resource, message, &names);
         Some(Failure { signature, message: message.to_owned() })
     };
     // What a person has synced to is no failure of it (ST-065).
@@ -62,14 +62,14 @@ pub fn of(
     if last.is_some() && is_degraded && seen.is_judged_after_sync(started.at) {
         return failure(seen.why_degraded());
     }
-    let is_known = is_replaced || entry.mark == Some(Mark::Degraded);
+    let is_known = is_replaced || entry.mark == Some(EntryMark::Degraded);
     if let Some(why) = entry.failure().filter(|_| !is_running && is_known) {
         return failure(why);
     }
     // One that waits again has drifted after it was Healthy, or its start was withdrawn.
     let waits = entry.phase == Phase::Waiting && !is_running;
     let deadline = deadline.filter(|deadline| !waits && is_overdue(started, *deadline, now))?;
-    let limit = gotime::duration::print(deadline);
+    let limit = gotime::duration::print_duration(deadline);
     failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
 }
 

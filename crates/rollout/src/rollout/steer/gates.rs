@@ -14,7 +14,7 @@ use crate::rollout::wait;
 use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::HealthStatus;
 use wavegate_api::steering::{RolloutRunSpec, RunGate};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// The most targets that a gate remembers.
 const ADMITTED: usize = 4_000;
@@ -67,7 +67,7 @@ fn gate(
     // it would take as much longer.
     let soaking_since = earlier(rule, rows).all(is_well).then(|| {
         let known = known.and_then(|gate| gate.soaking_since.as_ref());
-        known.map_or(stored(now), |since| since.0.min(stored(now)))
+        known.map_or(stored_time(now), |since| since.0.min(stored_time(now)))
     });
     let soaks_until = match (&rule.soak, soaking_since) {
         (Ok(soak), Some(since)) => since.checked_add(*soak).ok(),
@@ -76,7 +76,7 @@ fn gate(
     };
     let has_soaked = soaks_until.is_some_and(|until| until <= now);
     let was_open = known.and_then(|gate| gate.opened_at.as_ref()).map(|at| at.0);
-    let opened_at = was_open.or((is_approved && has_soaked).then(|| stored(now)));
+    let opened_at = was_open.or((is_approved && has_soaked).then(|| stored_time(now)));
     // An approval counts for the targets that it was given for, also after the gate has opened.
     let was_for = known.map(|gate| (gate.opened_for.clone(), gate.admits.clone()));
     let all = || behind.iter().map(|index| &rows[*index]);
@@ -100,7 +100,7 @@ fn gate(
         || soaking_since.is_some() || earlier(rule, rows).all(|row| wait::is_complete(row, false));
     let waits_for_people = has_any && !is_whole && !is_approved && has_soaked && is_reached();
     let waiting_since = waits_for_people.then(|| {
-        known.and_then(|gate| gate.waiting_since.as_ref()).map_or(stored(now), |since| since.0)
+        known.and_then(|gate| gate.waiting_since.as_ref()).map_or(stored_time(now), |since| since.0)
     });
     let time = |at: Timestamp| wavegate_api::Time(at);
     let has_soak = rule.soak.as_ref().is_ok_and(|soak| !soak.is_zero());
@@ -245,13 +245,13 @@ fn hold(
     let soak = rule.soak.as_ref().map_or(SignedDuration::ZERO, |soak| *soak);
     let message = match until {
         // Who reads it says how much is left: it is stored once.
-        Some(_) => format!("{of} soaks for {}", gotime::duration::print(soak)),
+        Some(_) => format!("{of} soaks for {}", gotime::duration::print_duration(soak)),
         None => {
             let first = earlier(rule, rows).find(|row| !is_well(row));
             let but = first.map(|row| format!("; {} is not", row.member.name)).unwrap_or_default();
             format!(
                 "{of} opens {} after all Applications of the earlier steps are Healthy{but}",
-                gotime::duration::print(soak)
+                gotime::duration::print_duration(soak)
             )
         }
     };

@@ -39,8 +39,8 @@ mod without_rollout;
 
 use jiff::Timestamp;
 
-pub use self::retries::open as open_retries;
-pub use self::run::{LateRun, NewRun, RunDecision};
+pub use self::retries::open_retries;
+pub use self::run::{LateRun, PlannedRun, RunDecision};
 pub use self::run_name::number_of;
 pub use self::run_status::REVISIONS;
 use self::started::Started;
@@ -54,7 +54,7 @@ use super::steering::Steering;
 pub(super) struct Steer<'a> {
     steering: Steering<'a>,
     run: run::State,
-    pace: pace::Pace,
+    pace: pace::RolloutPace,
 }
 
 impl<'a> Steer<'a> {
@@ -68,7 +68,7 @@ impl<'a> Steer<'a> {
         let steering = snapshot.steering?;
         let mut run = run::State::begin(&steering, rows, now);
         run.judge(&steering, rows, now);
-        let pace = pace::Pace::default();
+        let pace = pace::RolloutPace::default();
         Some(Self { steering, run, pace })
     }
 
@@ -82,11 +82,11 @@ impl<'a> Steer<'a> {
     ) {
         let heals = snapshot.settings.rules.capture_drift;
         self.run.hold(&self.steering, heals, rows, now);
-        self.pace = pace::Pace::new(&self.steering, &self.run.status, snapshot, gate, rows);
+        self.pace = pace::RolloutPace::new(&self.steering, &self.run.status, snapshot, gate, rows);
     }
 
     /// The limits besides `maxUpdate`.
-    pub fn pace(&mut self) -> &mut pace::Pace {
+    pub fn pace(&mut self) -> &mut pace::RolloutPace {
         &mut self.pace
     }
 

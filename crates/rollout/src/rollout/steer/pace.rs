@@ -12,7 +12,7 @@ use wavegate_api::steering::{RolloutRunStatus, RunStep};
 
 /// How many may still be promoted in this reconcile.
 #[derive(Clone, Debug, Default)]
-pub struct Pace {
+pub struct RolloutPace {
     ramps: Vec<Option<Ramp>>,
     /// The batch of each step, to be stored.
     pub batches: Vec<Option<Batch>>,
@@ -42,7 +42,7 @@ struct Spread {
     values: BTreeMap<String, String>,
 }
 
-impl Pace {
+impl RolloutPace {
     /// The limits after what is in flight already.
     pub fn new(
         steering: &Steering<'_>,

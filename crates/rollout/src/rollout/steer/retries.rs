@@ -40,7 +40,7 @@ fn acted_on(spec: &RolloutRunSpec, status: &RolloutRunStatus) -> Vec<Option<Time
 }
 
 /// The retries that no controller has acted on.
-pub fn open<'a>(
+pub fn open_retries<'a>(
     spec: &'a RolloutRunSpec,
     status: &RolloutRunStatus,
 ) -> impl Iterator<Item = &'a Retry> {
@@ -86,7 +86,7 @@ mod tests {
         let mut status = RolloutRunStatus::default();
         let mut take = |retries: serde_json::Value, second: i64| {
             let spec = spec(&retries);
-            let open = open(&spec, &status).count();
+            let open = open_retries(&spec, &status).count();
             let new = super::take(&spec, &mut status, &at(second)).len();
             let times: Vec<i64> = status.retried.iter().map(|at| at.0.as_second()).collect();
             (open, new, times)
@@ -109,6 +109,6 @@ mod tests {
         let new = take(&spec, &mut status, &at(9));
         assert_eq!(new, [&spec.retries[1]]);
         assert_eq!(status.retried, [at(5), at(9)]);
-        assert_eq!(open(&spec, &status).count(), 0);
+        assert_eq!(open_retries(&spec, &status).count(), 0);
     }
 }

@@ -198,7 +198,7 @@ impl Rules {
         let mut counts_baseline = false;
         for policy in policies {
             match &policy.spec {
-                Ok(spec) => match selects(&spec.application_sets, set, labels) {
+                Ok(spec) => match policy_selects(&spec.application_sets, set, labels) {
                     Ok(true) => {
                         rules.policies.push(policy.name.clone());
                         let rule = spec.failures.as_ref();
@@ -291,7 +291,7 @@ impl Rules {
             }
         }
         for (index, sink) in spec.notify.iter().enumerate() {
-            match sink::problem(sink) {
+            match sink::sink_problem(sink) {
                 Some((field, text)) => {
                     self.problem(policy, format!("spec.notify[{index}]{field}"), text);
                 }
@@ -412,7 +412,7 @@ impl Rules {
 /// # Errors
 ///
 /// When the selector cannot be read, with the field in it.
-pub fn selects(selector: &SetSelector, set: &str, labels: &Labels) -> Result<bool, String> {
+pub fn policy_selects(selector: &SetSelector, set: &str, labels: &Labels) -> Result<bool, String> {
     let by_labels = Selector::read_of_labels(&json!({
         "matchLabels": selector.match_labels,
         "matchExpressions": selector.match_expressions,

@@ -25,7 +25,7 @@ use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 use wavegate_api::{HealthStatus, Time};
 
 /// What is to be recorded of runs.
@@ -34,7 +34,7 @@ pub struct RunDecision {
     /// The name of the run.
     pub name: String,
     /// The run to create, if it is a new one.
-    pub new: Option<NewRun>,
+    pub new: Option<PlannedRun>,
     /// Its status.
     pub status: RolloutRunStatus,
     /// Whether something differs that people or the next decision depend on, so that it is
@@ -68,7 +68,7 @@ pub struct LateRun {
 
 /// A run to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewRun {
+pub struct PlannedRun {
     /// Its number in the set.
     pub number: u64,
     /// Its spec.
@@ -80,7 +80,7 @@ pub struct NewRun {
 pub(super) struct State {
     /// `None` while no run can be recorded, or none was needed yet.
     name: Option<String>,
-    new: Option<NewRun>,
+    new: Option<PlannedRun>,
     spec: RolloutRunSpec,
     before: RolloutRunStatus,
     pub status: RolloutRunStatus,
@@ -205,7 +205,7 @@ impl State {
             let mut status = std::mem::take(&mut self.status);
             status.phase = RunPhase::Superseded;
             status.message = format!("run {name} has taken its place");
-            status.ended_at = Some(Time(stored(now)));
+            status.ended_at = Some(Time(stored_time(now)));
             status.waiting_for.clear();
             let transition = Transition {
                 what: RunPhase::Superseded.as_str(),
@@ -215,7 +215,7 @@ impl State {
             timeline::add(&mut status, transition, now);
             self.superseded = Some((old, status));
         }
-        self.new = Some(NewRun { number, application_set: steering.set.to_owned() });
+        self.new = Some(PlannedRun { number, application_set: steering.set.to_owned() });
         self.name = Some(name);
         self.spec = RolloutRunSpec {
             application_set: steering.set.to_owned(),
@@ -250,7 +250,7 @@ impl State {
                     steering.rules.ignores_baseline && failures::is_no_worse(row, deadline, now);
                 let is_judged = !started.goes_back && row.steering.excuse.is_none();
                 if is_judged && !is_no_worse {
-                    row.steering.failure = failures::of(row, deadline, now);
+                    row.steering.failure = failures::failure_of(row, deadline, now);
                 }
             }
             self.keep_places(steering.rules, rows);
@@ -424,7 +424,7 @@ impl State {
             );
             if self.rollback.is_complete() {
                 self.status.phase = RunPhase::RolledBack;
-                self.status.ended_at = Some(Time(stored(now)));
+                self.status.ended_at = Some(Time(stored_time(now)));
                 self.status.waiting_for.clear();
             }
             return;
@@ -439,7 +439,7 @@ impl State {
                     (RunPhase::CompleteWithFailures, format!("{failed} failed, within the budget"))
                 }
             };
-            self.status.ended_at = Some(Time(stored(now)));
+            self.status.ended_at = Some(Time(stored_time(now)));
             self.status.waiting_for.clear();
             // What it leaves begins no run of its own.
             for row in facts.rows.iter().filter(|row| row.steering.is_excused()) {

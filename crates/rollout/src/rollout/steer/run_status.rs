@@ -12,11 +12,11 @@ use crate::rollout::observed::Deployed;
 use crate::rollout::phase::Phase;
 use crate::rollout::snapshot::Row;
 use crate::rollout::steering::{Excuse, Steering};
-use crate::rollout::wait::{KindCount, Wait};
+use crate::rollout::wait::{KindCount, RolloutWait};
 use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::Time;
 use wavegate_api::steering::{RevisionCount, RolloutRunStatus, RunPhase, RunStep, RunWait};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// The most names in a list of a status.
 pub(super) const NAMES: usize = 50;
@@ -29,7 +29,7 @@ pub(in crate::rollout) struct Facts<'a, 'r> {
     pub rows: &'a [Row<'r>],
     pub steps: &'a [StepState],
     pub open_step: Option<usize>,
-    pub waiting: &'a [Wait],
+    pub waiting: &'a [RolloutWait],
     /// All waits, by kind.
     pub kinds: &'a BTreeMap<WaitKind, KindCount>,
 }
@@ -40,7 +40,11 @@ pub(super) fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
         Deployed::At(_, revisions) => Some(revisions.as_slice()),
         Deployed::Never | Deployed::NotKept => None,
     }));
-    RolloutRunStatus { started_at: Some(Time(stored(now))), from, ..RolloutRunStatus::default() }
+    RolloutRunStatus {
+        started_at: Some(Time(stored_time(now))),
+        from,
+        ..RolloutRunStatus::default()
+    }
 }
 
 /// Describes a run after a reconcile, but for its phase and message. `before` is its status as it
@@ -59,7 +63,7 @@ pub(super) fn describe(
     };
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let known = std::mem::take(&mut status.steps);
-    let at = Some(Time(stored(now)));
+    let at = Some(Time(stored_time(now)));
     // Its Applications leave the targets of the run; what was completed before stays recorded.
     let goes_back = status.phase == RunPhase::RollingBack;
     status.steps = facts
@@ -148,7 +152,7 @@ pub(super) fn differs_in_shares(old: &RolloutRunStatus, new: &RolloutRunStatus) 
         } == *new
 }
 
-fn run_wait(wait: &Wait) -> RunWait {
+fn run_wait(wait: &RolloutWait) -> RunWait {
     RunWait {
         application: wait.application.clone(),
         kind: wait.kind.name().to_owned(),

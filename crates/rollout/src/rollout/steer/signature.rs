@@ -10,7 +10,7 @@ const LIMIT: usize = 160;
 
 /// The signature: the kind of the resource at fault, and the message without what differs
 /// between Applications. `names` are the names of the Application and its namespace.
-pub fn of(resource: Option<&str>, message: &str, names: &[&str]) -> String {
+pub fn failure_signature(resource: Option<&str>, message: &str, names: &[&str]) -> String {
     let kind = resource.and_then(kind_of).unwrap_or("Application");
     let object = resource.and_then(|resource| resource.split_whitespace().nth(1));
     let own: Vec<&str> = names
@@ -108,11 +108,11 @@ mod tests {
         ];
         for (name, one, other, same) in cases {
             let signature = |(resource, message): (&str, &str), app: &str| {
-                of(Some(resource), message, &[app, "shop"])
+                failure_signature(Some(resource), message, &[app, "shop"])
             };
             let (one, other) = (signature(one, "shop-a"), signature(other, "shop-b"));
             assert_eq!(one == other, same, "{name}: {one} / {other}");
         }
-        assert!(of(None, &"long ".repeat(9999), &[]).len() < 400);
+        assert!(failure_signature(None, &"long ".repeat(9999), &[]).len() < 400);
     }
 }

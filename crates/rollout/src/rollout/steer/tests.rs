@@ -10,10 +10,10 @@ use super::started::Started;
 use crate::rollout::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation,
 };
-use crate::rollout::observed::{End, PersonSync};
+use crate::rollout::observed::{OperationEnd, PersonSync};
 use crate::rollout::phase::{Entry, Phase};
 use crate::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering, Unreadable};
-use crate::rollout::steps::{Membership, Strategy};
+use crate::rollout::steps::{Membership, StepStrategy};
 use crate::rollout::wait_kind::WaitKind;
 use crate::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
@@ -57,7 +57,7 @@ enum Fate {
 
 struct Fleet {
     apps: BTreeMap<String, App>,
-    strategy: Strategy,
+    strategy: StepStrategy,
     policies: Vec<Policy>,
     paused: Option<String>,
     runs: Vec<(String, RolloutRunSpec, RolloutRunStatus)>,
@@ -134,7 +134,7 @@ impl Fleet {
         }
         let mut fleet = Self {
             apps,
-            strategy: Strategy::read(Some(&strategy)).0,
+            strategy: StepStrategy::read(Some(&strategy)).0,
             policies: Vec::new(),
             paused: None,
             runs: Vec::new(),
@@ -299,7 +299,7 @@ impl Fleet {
 
     /// The application controller goes on with all Applications.
     fn act(&mut self) {
-        let now = wavegate_api::time::stored(self.now);
+        let now = wavegate_api::time::stored_time(self.now);
         for app in self.apps.values_mut() {
             let observed = &mut app.observed;
             let is_taken = app.fate != Fate::Ignores;
@@ -434,7 +434,7 @@ impl Fleet {
             is_explicit: true,
             by: "ann".to_owned(),
             started_at: now,
-            end: End::Succeeded,
+            end: OperationEnd::Succeeded,
             is_after_target: true,
         }));
     }

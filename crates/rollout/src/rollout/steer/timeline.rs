@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::notify;
 use wavegate_api::Time;
 use wavegate_api::steering::{RolloutRunStatus, TimelineEntry};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// How many are kept.
 const KEPT: usize = 50;
@@ -22,9 +22,9 @@ pub(super) struct Transition {
 /// Adds a transition.
 pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Timestamp) {
     let Transition { what, subject, by, message } = transition;
-    status.transitions = notify::count(status) + 1;
+    status.transitions = notify::transition_count(status) + 1;
     status.timeline.push(TimelineEntry {
-        at: Some(Time(stored(now))),
+        at: Some(Time(stored_time(now))),
         what: what.to_owned(),
         subject,
         by,

@@ -15,7 +15,7 @@ use crate::rollout::steering::StaleRequests;
 use wavegate_api::Time;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, TimelineEntry};
 use wavegate_api::time::of_word;
-use wavegate_api::unknown::{hint, nearest};
+use wavegate_api::unknown::{meant_hint, nearest_name};
 
 /// The most that are named. There may be many thousands, and each is compared with the names of all
 /// Applications to find what was meant.
@@ -42,14 +42,15 @@ pub(crate) fn found(
         !gates().any(|known| known == gate) && !had_effect("GateApproved", gate, by)
     });
     let approvals = approvals.take(NAMED).map(|approval| {
-        let hint = hint(nearest(&approval.gate, gates()));
+        let hint = meant_hint(nearest_name(&approval.gate, gates()));
         let begin = of_approval(&approval.gate, &approval.by);
         format!("{begin}: no policy of the set has this gate{hint}")
     });
     // Of all Applications, and hardly ever needed.
     let known = LazyCell::new(|| names().collect::<BTreeSet<_>>());
     let is_unknown = |name: &String| !known.contains(name.as_str());
-    let no_such = |name: &str| format!("{}{}", no_application(name), hint(nearest(name, names())));
+    let no_such =
+        |name: &str| format!("{}{}", no_application(name), meant_hint(nearest_name(name, names())));
     let skips = spec.skip.iter().filter(|name| is_unknown(name));
     let skips = skips
         .filter(|name| !had_effect("Skipped", name, ""))
@@ -111,7 +112,7 @@ pub fn found_late(
     let abort = abort.map(|said| format!("the abort by {}", cut(&said.by)));
     let rollback = spec.rollback.as_ref().filter(|said| is_new(&said.at, &status.rollback_at));
     let rollback = rollback.map(|said| format!("the rollback by {}", cut(&said.by)));
-    let retries = retries::open(spec, status).filter(|_| !is_current);
+    let retries = retries::open_retries(spec, status).filter(|_| !is_current);
     let retries = retries.map(|said| format!("the retry by {}", cut(&said.by)));
     let others = abort.into_iter().chain(rollback).chain(retries);
     let others = others.filter(|begin| !is_named(begin));

@@ -8,7 +8,7 @@ use super::timeline::{self, Transition};
 use crate::rollout::steering::Steering;
 use wavegate_api::Time;
 use wavegate_api::steering::{RolloutRunStatus, RunPhase};
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// Ends the latest run, if it has not ended and can be read. It is superseded and not aborted: its
 /// targets may be started again when the set has steps again. Those in quarantine stay there.
@@ -22,12 +22,12 @@ pub fn end_run(steering: &Steering<'_>, why: &str, now: Timestamp) -> Option<Run
         // It was created, and its status was not written.
         let before = steering.history.last();
         let quarantine = before.map(|before| before.quarantine.clone()).unwrap_or_default();
-        let started_at = Some(Time(stored(now)));
+        let started_at = Some(Time(stored_time(now)));
         status = RolloutRunStatus { started_at, quarantine, ..RolloutRunStatus::default() };
     }
     why.clone_into(&mut status.message);
     status.phase = RunPhase::Superseded;
-    status.ended_at = Some(Time(stored(now)));
+    status.ended_at = Some(Time(stored_time(now)));
     status.estimate = None;
     status.waiting_for.clear();
     let what = RunPhase::Superseded.as_str();

@@ -7,14 +7,14 @@ use proptest::strategy::Strategy as Arbitrary;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::rollout::listed::{Listed, Record, RecordKind, choose, implied};
+use crate::rollout::listed::{CompletionRecord, Listed, RecordKind, choose, implied};
 use health::Status as H;
 
 /// One Application: what is observed, its record, and its real history.
 #[derive(Clone)]
 struct App {
     observed: Observed,
-    record: Option<Record>,
+    record: Option<CompletionRecord>,
     /// The revisions that it was Synced and Healthy with.
     healthy: BTreeSet<String>,
     fails: bool,
@@ -22,7 +22,7 @@ struct App {
 
 /// A simulated cluster with a small limit for the status.
 struct Fleet {
-    strategy: Strategy,
+    strategy: StepStrategy,
     memberships: BTreeMap<String, Membership>,
     apps: BTreeMap<String, App>,
     /// The stored status: the entries, and their number according to it.
@@ -62,7 +62,7 @@ impl Fleet {
                     .insert(format!("s{step}-{index}"), generated(&(step + 1).to_string()).labels);
             }
         }
-        let memberships = steps::memberships(
+        let memberships = steps::step_memberships(
             strategy.steps(),
             labels.iter().map(|(name, labels)| (name.as_str(), labels)),
         );
@@ -157,7 +157,7 @@ impl Fleet {
         let targets: BTreeMap<&String, &Entry> =
             plan.entries.iter().map(|entry| (&entry.application, entry)).collect();
         let starts = plan.starts.iter().map(|start| {
-            let record = listed.is_compact.then(|| Record {
+            let record = listed.is_compact.then(|| CompletionRecord {
                 kind: RecordKind::Started,
                 target_revisions: targets[&start.application].target_revisions.clone(),
                 spec: "spec".to_owned(),
@@ -190,13 +190,13 @@ impl Fleet {
         let (name, revision, now) = (self.name(index), self.revision(), self.now);
         let Some(app) = self.apps.get_mut(&name) else { return };
         let observed = &mut app.observed;
-        observed.reconciled_at = Some(wavegate_api::time::stored(now));
+        observed.reconciled_at = Some(wavegate_api::time::stored_time(now));
         if let Some(requested) = observed.requested.take() {
             observed.operation = Some(ObservedOperation {
                 promotion: requested.promotion,
                 finished_at: None,
                 phase: OperationPhase::Running,
-                started_at: wavegate_api::time::stored(now),
+                started_at: wavegate_api::time::stored_time(now),
                 revisions: vec![revision],
                 message: String::new(),
                 is_blocked: false,
@@ -209,7 +209,7 @@ impl Fleet {
             let failed = std::mem::take(&mut app.fails);
             operation.phase =
                 if failed { OperationPhase::Failed } else { OperationPhase::Succeeded };
-            operation.finished_at = Some(wavegate_api::time::stored(now));
+            operation.finished_at = Some(wavegate_api::time::stored_time(now));
             observed.sync = SyncStatusCode::Synced;
             // Healthy only later.
             observed.health = H::Progressing;

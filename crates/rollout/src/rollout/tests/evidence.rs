@@ -306,7 +306,7 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
             }
             entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
             // As it is read from the status.
-            entry.mark = phase::Mark::of(entry.phase, &entry.message);
+            entry.mark = phase::EntryMark::of(entry.phase, &entry.message);
             assert_eq!(entry.phase, *want, "{name}: {operation:?}: {}", entry.message);
         }
     }
@@ -340,7 +340,8 @@ fn a_failure_that_was_replaced_before_it_was_seen_holds_its_application_as_357()
             let entry = phase::advance("app", Some(&of_progressing), Some(0), &seen, &rules, now());
             assert_eq!(entry.phase, want, "{name}, {phase:?}: {}", entry.message);
             // What was found in sync needed no sync of its own.
-            let found = Entry { mark: Some(phase::Mark::FoundSynced), ..of_progressing.clone() };
+            let found =
+                Entry { mark: Some(phase::EntryMark::FoundSynced), ..of_progressing.clone() };
             let entry = phase::advance("app", Some(&found), Some(0), &seen, &rules, now());
             assert_eq!(entry.phase, Healthy, "{name}, {phase:?}, found in sync");
         }
@@ -355,12 +356,14 @@ fn an_application_found_in_sync_stays_so_while_a_dry_run_runs() {
         finished_at: None,
         ..operation(OperationPhase::Running, 2)
     };
-    let found =
-        Entry { mark: Some(phase::Mark::FoundSynced), ..at(Progressing, "app", "r1").unwrap() };
+    let found = Entry {
+        mark: Some(phase::EntryMark::FoundSynced),
+        ..at(Progressing, "app", "r1").unwrap()
+    };
     let in_sync = with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced));
     let seen = Observed { operation: Some(running), deployed: Deployed::Never, ..in_sync.clone() };
     let entry = phase::advance("app", Some(&found), Some(0), &seen, &rules, now());
-    assert_eq!((entry.phase, entry.mark), (Progressing, Some(phase::Mark::FoundSynced)));
+    assert_eq!((entry.phase, entry.mark), (Progressing, Some(phase::EntryMark::FoundSynced)));
     let over = ObservedOperation { is_partial: true, ..operation(OperationPhase::Succeeded, 20) };
     let seen = Observed { operation: Some(over), deployed: Deployed::Never, ..in_sync };
     let entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
@@ -479,8 +482,8 @@ fn an_application_that_was_created_again_starts_anew() {
         ..seen.clone()
     };
     let refused = Observed { has_error_condition: true, ..out.clone() };
-    let found = Some(phase::Mark::FoundSynced);
-    let failed = Some(phase::Mark::SyncFailed);
+    let found = Some(phase::EntryMark::FoundSynced);
+    let failed = Some(phase::EntryMark::SyncFailed);
     let cases = [
         ("it was never compared", Progressing, failed, &never, Waiting),
         ("and complete", Healthy, None, &never, Waiting),

@@ -28,7 +28,7 @@ fn transitions_are_those_of_table_a_9() {
         target_revisions: revisions.iter().map(|text| (*text).into()).collect(),
         ..stored(phase)
     };
-    let timed_out = Entry { mark: Some(phase::Mark::TimedOut), ..stored(Healthy) };
+    let timed_out = Entry { mark: Some(phase::EntryMark::TimedOut), ..stored(Healthy) };
     let healthy = seen(H::Healthy, SyncStatusCode::Synced);
     let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let with = |operation, seen: &Observed| Observed { operation: Some(operation), ..seen.clone() };
@@ -591,7 +591,7 @@ fn a_comparison_from_before_the_sync_is_not_shown_as_its_result() {
 /// The Secret of an excluded cluster was named as what a failed write waits for.
 #[test]
 fn a_failed_write_waits_for_no_resource() {
-    let excluded = wait::Wait {
+    let excluded = wait::RolloutWait {
         kind: wait::WaitKind::Excluded,
         application: "a".to_owned(),
         step: 0,

@@ -64,7 +64,7 @@ struct App {
 }
 
 struct World {
-    strategy: Strategy,
+    strategy: StepStrategy,
     generated: BTreeMap<String, Generated>,
     /// The version of the generated spec of each Application.
     wanted: BTreeMap<String, u32>,
@@ -116,7 +116,7 @@ impl App {
             Some(operation) => {
                 assert!(operation.is_blocked && operation.promotion.is_some());
                 operation.phase = OperationPhase::Failed;
-                operation.finished_at = Some(wavegate_api::time::stored(now));
+                operation.finished_at = Some(wavegate_api::time::stored_time(now));
             }
             None => assert!(self.observed.requested.take().unwrap().promotion.is_some()),
         }
@@ -125,7 +125,7 @@ impl App {
 
     fn compare(&mut self, commit: u32, now: Timestamp) {
         self.observed.compared = Compared::Current;
-        self.observed.reconciled_at = Some(wavegate_api::time::stored(now));
+        self.observed.reconciled_at = Some(wavegate_api::time::stored_time(now));
         if self.broken {
             // The status keeps the previous revision.
             self.observed.sync = SyncStatusCode::Unknown;
@@ -145,7 +145,7 @@ impl App {
                 self.target.get_or_insert(commit);
                 self.observed.operation = Some(ObservedOperation {
                     phase: OperationPhase::Running,
-                    started_at: wavegate_api::time::stored(now),
+                    started_at: wavegate_api::time::stored_time(now),
                     finished_at: None,
                     promotion: requested.promotion,
                     revisions: self.target.map(revision).into_iter().collect(),
@@ -168,7 +168,7 @@ impl App {
                 self.target = None;
                 self.observed.operation = Some(ObservedOperation {
                     phase: if failed { OperationPhase::Failed } else { OperationPhase::Succeeded },
-                    finished_at: Some(wavegate_api::time::stored(now)),
+                    finished_at: Some(wavegate_api::time::stored_time(now)),
                     ..operation
                 });
             }
@@ -344,9 +344,9 @@ impl World {
             let differs = self.wanted.get(name).is_some_and(|wanted| app.spec != *wanted);
             let spec_differs = self.generated.contains_key(name) && differs;
             let observed = Observed { spec_differs, ..app.observed.clone() };
-            (name.clone(), report::Application::of(observed))
+            (name.clone(), report::ApplicationReport::of(observed))
         });
-        let report = report::report(set, applications);
+        let report = report::build_report(set, applications);
         let known = report.waits(true);
         for wait in &plan.waiting {
             let is_hidden = matches!(wait.kind, K::Creating | K::SyncWindow | K::Comparison);

@@ -31,8 +31,8 @@ impl World {
 
     /// Creates a set, since objects of an owner that does not exist are deleted; its UID.
     async fn set(&self, name: &str) -> String {
-        let kind = resource(application_set::ApplicationSet::KIND);
-        let sets: Api<Object> = api(&self.server.client(), Some(NAMESPACE), &kind);
+        let kind = kind_resource(application_set::ApplicationSet::KIND);
+        let sets: Api<StoredObject> = kind_api(&self.server.client(), Some(NAMESPACE), &kind);
         let set = json!({
             "apiVersion": wavegate_api::API_VERSION, "kind": "ApplicationSet",
             "metadata": {"name": name},
@@ -48,7 +48,7 @@ impl World {
         create_run(&self.client, &self.cache, &run(name, uid)).await.unwrap()
     }
 
-    async fn write(&self, run: &Object, status: &RolloutRunStatus) -> Written {
+    async fn write(&self, run: &StoredObject, status: &RolloutRunStatus) -> Written {
         write_status(&self.client, &self.cache, run, status).await.unwrap()
     }
 
@@ -66,7 +66,7 @@ fn run(name: &str, set_uid: &str) -> NewRun {
     NewRun { key: ObjectKey::new(NAMESPACE, name), set_uid: set_uid.into(), spec }
 }
 
-fn done(written: Written) -> Object {
+fn done(written: Written) -> StoredObject {
     match written {
         Written::Done(object) => object,
         other => panic!("{other:?}"),
@@ -78,12 +78,12 @@ async fn a_run_is_created_once_and_keeps_what_people_wrote() {
     let world = World::defined().await;
     let shop = &world.set("shop").await;
     let created = done(world.create("shop-1", shop).await);
-    assert_eq!(owner(&created).unwrap().name, "shop");
+    assert_eq!(set_owner(&created).unwrap().name, "shop");
     let stored = created.parse();
     assert_eq!(stored["metadata"]["labels"][steering::SET_LABEL], "shop");
     assert_eq!(stored["spec"], json!({"applicationSet": "shop"}));
-    let resource = resource(steering::RUN);
-    let runs: Api<Object> = api(&world.server.client(), Some(NAMESPACE), &resource);
+    let resource = kind_resource(steering::RUN);
+    let runs: Api<StoredObject> = kind_api(&world.server.client(), Some(NAMESPACE), &resource);
     let skip = Patch::Merge(json!({"spec": {"skip": ["a"]}}));
     runs.patch("shop-1", &PatchParams::default(), &skip).await.unwrap();
 
@@ -158,14 +158,16 @@ async fn what_the_server_refuses_is_an_outcome_with_its_reason() {
     let refused = create_run(&world.client, &world.cache, &nameless).await.unwrap();
     let Written::Refused(why) = refused else { panic!("{refused:?}") };
     assert!(why.contains("spec.applicationSet"), "{why}");
-    let lists: Api<Object> = api(&world.client, Some(NAMESPACE), &resource(steering::RUN));
+    let lists: Api<StoredObject> =
+        kind_api(&world.client, Some(NAMESPACE), &kind_resource(steering::RUN));
     assert!(lists.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
 async fn a_policy_keeps_its_spec_when_its_status_is_written() {
     let world = World::defined().await;
-    let policies: Api<Object> = api(&world.client, Some(NAMESPACE), &resource(steering::POLICY));
+    let policies: Api<StoredObject> =
+        kind_api(&world.client, Some(NAMESPACE), &kind_resource(steering::POLICY));
     let policy = json!({
         "apiVersion": steering::API_VERSION, "kind": steering::POLICY,
         "metadata": {"name": "p"}, "spec": {"paused": true},

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::act::sync::meter::Meter;
 use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::ClusterCache;
-use wavegate_application::owner::Owner;
+use wavegate_application::owner::DeletionOwner;
 
 /// Applies objects for one Application.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Applier<'a> {
     /// apply (SE-346).
     pub former_manager: &'a str,
     /// The owner: objects of other owners are not deleted.
-    pub owner: Owner<'a>,
+    pub owner: DeletionOwner<'a>,
     /// The limit of requests of the whole process.
     pub requests: &'a RequestLimit,
     /// Counts the requests.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::applier::Applier;
 use super::send::Sender;
 use super::{merge, migrate};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{error_reason, has_code};
 use wavegate_api::Raw;
 use wavegate_engine::sync::{ActionResult, ApplyMethod, ApplyRequest};
 
@@ -46,7 +46,7 @@ impl Applier<'_> {
                     let key = send.key;
                     return ApplyAttempt::Ended(ActionResult::Failed(format!(
                         "Failed to perform client-side apply migration for {key}: {}",
-                        reason(&error)
+                        error_reason(&error)
                     )));
                 }
                 ("serverside-applied", send.server_side(target).await)

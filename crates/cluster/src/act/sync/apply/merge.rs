@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use wavegate_api::Raw;
 use wavegate_api::annotations::LAST_APPLIED;
 use wavegate_api::kind::GroupVersionKind;
-use wavegate_api::raw::{annotate, edit_metadata, object_at};
+use wavegate_api::raw::{edit_metadata, object_at, set_annotation};
 use wavegate_engine::diff;
 use wavegate_engine::merge_patch::{merge_patch, without_nulls};
 
@@ -15,7 +15,7 @@ use wavegate_engine::merge_patch::{merge_patch, without_nulls};
 pub fn with_last_applied(target: &Value) -> Value {
     let mut object = target.clone();
     let text = last_applied(target);
-    annotate(&mut object, LAST_APPLIED, &text);
+    set_annotation(&mut object, LAST_APPLIED, &text);
     object
 }
 
@@ -40,7 +40,7 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
             layered(&plain_secret(&applied_before(live)), &target, live)
         }
         false => {
-            let compared = diff::compare(Some(target), Some(live), &diff::Config::default());
+            let compared = diff::compare(Some(target), Some(live), &diff::DiffConfig::default());
             merge_patch(&compared.live, &compared.predicted)
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
     }
     let text = last_applied(target);
     if live.annotation(LAST_APPLIED) != Some(&*text) {
-        annotate(&mut patch, LAST_APPLIED, &text);
+        set_annotation(&mut patch, LAST_APPLIED, &text);
     }
     let empty = patch.as_object().is_none_or(Map::is_empty);
     (!empty).then_some(patch)

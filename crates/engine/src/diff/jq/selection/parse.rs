@@ -1,7 +1,7 @@
 //! Reads paths with selections.
 
 use super::pattern::Pattern;
-use super::{Condition, Field, Function, Literal, Name, Part, Selection};
+use super::{Condition, Field, Function, JqSelection, Literal, Name, Part};
 
 /// Most parts of an expression, and levels of its parentheses.
 pub(super) const MAX_PARTS: usize = 200;
@@ -13,7 +13,7 @@ const PARTS_OF_PATTERN: usize = 8;
 /// Most digits of a number: all numbers with so few are exact, and differ.
 const MAX_DIGITS: usize = 15;
 
-impl Selection {
+impl JqSelection {
     /// Reads an expression; `None` when it is not of this form, or no expression at all.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser =

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::super::{Evaluate, Expression, Found, Jq, MAX_LENGTH, Question};
+use super::super::{Evaluate, Found, Jq, JqExpression, MAX_LENGTH, Question};
 use super::parse::{MAX_NESTING, MAX_PARTS};
 use super::*;
 
@@ -46,12 +46,12 @@ const FORMS: &[&str] = &[
 #[test]
 fn forms_that_are_followed_in_this_process() {
     for text in FORMS {
-        assert!(Selection::parse(text).is_some(), "{text}");
+        assert!(JqSelection::parse(text).is_some(), "{text}");
     }
     let nested = |count: usize| format!("{}.a{}", "(".repeat(count), ")".repeat(count));
-    assert!(Selection::parse(&nested(MAX_NESTING)).is_some());
+    assert!(JqSelection::parse(&nested(MAX_NESTING)).is_some());
     let long = [".a"; MAX_PARTS].concat();
-    assert!(Selection::parse(&long).is_some());
+    assert!(JqSelection::parse(&long).is_some());
     let others = [
         "",
         " ",
@@ -178,13 +178,13 @@ fn forms_that_are_followed_in_this_process() {
         "é",
     ];
     for text in others {
-        assert_eq!(Selection::parse(text), None, "{text}");
+        assert_eq!(JqSelection::parse(text), None, "{text}");
     }
-    assert_eq!(Selection::parse(&nested(MAX_NESTING + 1)), None);
-    assert_eq!(Selection::parse(&format!("{long}.a")), None);
-    assert_eq!(Selection::parse(&"(".repeat(MAX_LENGTH)), None);
+    assert_eq!(JqSelection::parse(&nested(MAX_NESTING + 1)), None);
+    assert_eq!(JqSelection::parse(&format!("{long}.a")), None);
+    assert_eq!(JqSelection::parse(&"(".repeat(MAX_LENGTH)), None);
     let select = "select(".repeat(MAX_LENGTH / 8);
-    assert_eq!(Selection::parse(&select), None);
+    assert_eq!(JqSelection::parse(&select), None);
 }
 
 /// Counts what is asked for, and answers nothing.
@@ -199,7 +199,7 @@ impl Evaluate for Asked {
 
     fn paths(&self, _: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
         let mut asked = self.0.lock();
-        let mut answer = |one: &&Expression| {
+        let mut answer = |one: &&JqExpression| {
             asked.push(one.text().to_owned());
             Ok(vec![vec![json!("answered")]])
         };
@@ -212,7 +212,7 @@ impl Evaluate for Asked {
 fn only_other_expressions_are_asked_for() {
     let asked = Arc::new(Asked::default());
     let jq = Jq::new(asked.clone());
-    let parse = |texts: &[&str]| -> Vec<Expression> {
+    let parse = |texts: &[&str]| -> Vec<JqExpression> {
         jq.parse("tests", texts).into_iter().map(Result::unwrap).collect()
     };
     let expressions = parse(&[".a", "first(.b)", ".c[]", "last(.d)"]);
@@ -223,8 +223,8 @@ fn only_other_expressions_are_asked_for() {
     let questions = [question(&objects[0]), plain(&objects[1]), question(&objects[1])];
     let answers = jq.paths("tests", &questions);
     assert_eq!(*asked.0.lock(), ["first(.b)", "last(.d)", "first(.b)", "last(.d)"]);
-    let key = |key: &str| Step::Key(key.to_owned());
-    let failed = || Err(Error::Mismatch("cannot iterate over 3".to_owned()));
+    let key = |key: &str| PathStep::Key(key.to_owned());
+    let failed = || Err(JqError::Mismatch("cannot iterate over 3".to_owned()));
     let (a, c) = (Ok(vec![vec![key("a")]]), Ok(vec![vec![key("c"), key("x")]]));
     let answered = || Ok(vec![vec![key("answered")]]);
     assert_eq!(answers[0], [a.clone(), answered(), c, answered()]);
@@ -253,7 +253,7 @@ fn steps_are_limited() {
     let fails = format!("{}.a.b", "(.a[] | ., .) , ".repeat(10));
     let cases: [&str; 4] = [&many, &none, &select, ".long[][]"];
     for text in cases {
-        let selection = Selection::parse(text).unwrap();
+        let selection = JqSelection::parse(text).unwrap();
         let mut left = 10 * MAX_STEPS;
         assert!(selection.paths(&object, &mut left).is_none(), "{text}");
         assert!(left >= 9 * MAX_STEPS, "{text}");
@@ -266,11 +266,11 @@ fn steps_are_limited() {
         assert_eq!(asked.0.lock().pop().as_deref(), Some(text));
     }
     // An error is one, whatever else is selected.
-    let found = Selection::parse(&fails).unwrap().paths(&object, &mut MAX_STEPS.clone());
-    assert!(matches!(found, Some(Err(Error::Mismatch(_)))), "{found:?}");
+    let found = JqSelection::parse(&fails).unwrap().paths(&object, &mut MAX_STEPS.clone());
+    assert!(matches!(found, Some(Err(JqError::Mismatch(_)))), "{found:?}");
     // All together.
     let expressions = jq.parse("tests", &vec![".a[].n"; 30_000]);
-    let expressions: Vec<&Expression> =
+    let expressions: Vec<&JqExpression> =
         expressions.iter().map(|one| one.as_ref().unwrap()).collect();
     let found = jq.paths("tests", &[Question { object: &object, expressions }]).remove(0);
     assert_eq!(found[0].as_ref().map(Vec::len), Ok(100));
@@ -284,11 +284,11 @@ fn steps_are_limited() {
 #[test]
 fn patterns_and_literals_are_limited() {
     let patterns = |count| format!("select({})", vec!["test(\".\")"; count].join(" or "));
-    assert!(Selection::parse(&patterns(20)).is_some());
-    assert!(Selection::parse(&patterns(25)).is_none());
+    assert!(JqSelection::parse(&patterns(20)).is_some());
+    assert!(JqSelection::parse(&patterns(25)).is_none());
     let taken = |text: &str, object: &Value| {
         let mut left = MAX_STEPS;
-        let _ = Selection::parse(text).unwrap().paths(object, &mut left);
+        let _ = JqSelection::parse(text).unwrap().paths(object, &mut left);
         MAX_STEPS - left
     };
     let names: Vec<String> = (0..150).map(|n| format!("\"{}{n:03}\"", "a".repeat(9))).collect();
@@ -316,11 +316,11 @@ fn messages_do_not_show_texts_of_the_object() {
         ("select(.o | endswith(\"a\"))", "cannot use an object as string"),
     ];
     for (text, want) in cases {
-        let found = Selection::parse(text).unwrap().paths(&object, &mut MAX_STEPS.clone());
-        assert_eq!(found, Some(Err(Error::Mismatch(want.to_owned()))), "{text}");
+        let found = JqSelection::parse(text).unwrap().paths(&object, &mut MAX_STEPS.clone());
+        assert_eq!(found, Some(Err(JqError::Mismatch(want.to_owned()))), "{text}");
     }
-    let found = Selection::parse(&format!(".n.{key}")).unwrap();
-    let Some(Err(Error::Mismatch(why))) = found.paths(&object, &mut MAX_STEPS.clone()) else {
+    let found = JqSelection::parse(&format!(".n.{key}")).unwrap();
+    let Some(Err(JqError::Mismatch(why))) = found.paths(&object, &mut MAX_STEPS.clone()) else {
         panic!("no error");
     };
     assert!(why.len() < 200, "{why}");

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use wavegate_engine::diff::path::{self, Path, Step};
+use wavegate_engine::diff::path::{self, Path, PathStep};
 
 /// The selections of the rules.
-pub struct Ignored<'a> {
+pub struct IgnoredFields<'a> {
     /// The paths that expressions select in the generated object.
     pub in_target: Vec<Path>,
     /// The paths that expressions select in the live object.
@@ -27,7 +27,7 @@ pub struct Ignored<'a> {
 }
 
 /// Copies the ignored fields of `live` to `target`.
-pub fn live_values(target: &mut Value, live: &Value, ignored: &Ignored<'_>) {
+pub fn live_values(target: &mut Value, live: &Value, ignored: &IgnoredFields<'_>) {
     let (mut in_target, mut in_live) = (Marks::default(), Marks::default());
     ignored.in_target.iter().for_each(|path| in_target.mark(path));
     ignored.in_live.iter().for_each(|path| in_live.mark(path));
@@ -47,13 +47,13 @@ pub fn live_values(target: &mut Value, live: &Value, ignored: &Ignored<'_>) {
 struct Marks {
     /// The value itself is ignored.
     whole: bool,
-    below: BTreeMap<Step, Marks>,
+    below: BTreeMap<PathStep, Marks>,
 }
 
 impl Marks {
     const NONE: &'static Self = &Self { whole: false, below: BTreeMap::new() };
 
-    fn mark(&mut self, path: &[Step]) {
+    fn mark(&mut self, path: &[PathStep]) {
         match path.split_first() {
             None => self.whole = true,
             Some((step, rest)) => self.below.entry(step.clone()).or_default().mark(rest),
@@ -68,12 +68,12 @@ impl Marks {
             return;
         };
         let (step, next) = match value {
-            Some(Value::Array(list)) => match path::index(token, list.len()) {
-                Some(index) => (Step::Index(index), list.get(index)),
+            Some(Value::Array(list)) => match path::list_index(token, list.len()) {
+                Some(index) => (PathStep::Index(index), list.get(index)),
                 None => return,
             },
-            Some(value) => (Step::Key(token.clone()), value.get(token)),
-            None => (Step::Key(token.clone()), None),
+            Some(value) => (PathStep::Key(token.clone()), value.get(token)),
+            None => (PathStep::Key(token.clone()), None),
         };
         self.below.entry(step).or_default().mark_tokens(next, rest);
     }
@@ -82,12 +82,12 @@ impl Marks {
         !self.whole && self.below.is_empty()
     }
 
-    fn at(&self, step: &Step) -> &Self {
+    fn at(&self, step: &PathStep) -> &Self {
         self.below.get(step).unwrap_or(Self::NONE)
     }
 
     fn at_index(&self, index: usize) -> &Self {
-        self.at(&Step::Index(index))
+        self.at(&PathStep::Index(index))
     }
 }
 
@@ -131,10 +131,10 @@ fn merged(
             let fields = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
             let mut object = fields(target).unwrap_or_default();
             let live = live.and_then(Value::as_object).unwrap_or(&empty);
-            let mut steps: Vec<&Step> = in_target.below.keys().collect();
+            let mut steps: Vec<&PathStep> = in_target.below.keys().collect();
             steps.extend(in_live.below.keys());
             for step in steps {
-                let Step::Key(key) = step else { continue };
+                let PathStep::Key(key) = step else { continue };
                 let field = target.and_then(|target| target.get(key));
                 match merged(field, live.get(key), in_target.at(step), in_live.at(step)) {
                     Some(value) => object.insert(key.clone(), value),
@@ -269,7 +269,7 @@ fn without(value: &Value, marks: &Marks) -> Option<Value> {
     match value {
         Value::Object(object) => {
             let fields = object.iter().filter_map(|(key, value)| {
-                Some((key.clone(), without(value, marks.at(&Step::Key(key.clone())))?))
+                Some((key.clone(), without(value, marks.at(&PathStep::Key(key.clone())))?))
             });
             let fields: Map<String, Value> = fields.collect();
             // A field that is empty without them is treated as absent.

@@ -5,7 +5,7 @@ use proptest::prelude::{Just, any, prop_oneof};
 use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 
-use super::super::super::Settings;
+use super::super::super::DecisionSettings;
 use super::people::{self, Steered, Word};
 use super::spec::{Element, Spec, Step};
 use super::world::{Fault, World};
@@ -307,7 +307,8 @@ impl Case {
             require_live_health: self.bit(6) && self.bit(7),
             pin_revisions: !(self.bit(8) && self.bit(9)),
         };
-        let settings = Settings { progressive_syncs: true, rollout, ..Settings::default() };
+        let settings =
+            DecisionSettings { progressive_syncs: true, rollout, ..DecisionSettings::default() };
         let now = "2026-01-02T12:00:00Z".parse().unwrap();
         let mut world = World::new(spec, settings, now);
         world.repeats = self.bit(10) && self.bit(11);

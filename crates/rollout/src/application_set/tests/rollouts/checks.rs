@@ -13,7 +13,7 @@ use crate::application_set::Patch;
 use crate::application_set::Update;
 use crate::application_set::decision::Decision;
 use crate::application_set::plan::observe::Existing;
-use crate::application_set::plan::owner::Owner;
+use crate::application_set::plan::owner::ApplicationOwner;
 use crate::rollout::phase::{Entry, Phase};
 use wavegate_api::annotations::{REFRESH, ROLLOUT, RUN};
 use wavegate_engine::promotion::promotion_of;
@@ -21,7 +21,7 @@ use wavegate_engine::promotion::promotion_of;
 /// I13: the spec of an Application has changed exactly when a write would
 /// change it.
 pub fn spec_change(existing: &Existing, updates: bool) {
-    let is_ours = !matches!(existing.owner, Owner::Other(_));
+    let is_ours = !matches!(existing.owner, ApplicationOwner::Other(_));
     let is_changed = match &existing.update {
         Update::Patch(patch) => {
             let patch: Value = serde_json::from_str(patch).unwrap();

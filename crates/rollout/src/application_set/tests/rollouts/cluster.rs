@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::guards::Begun;
-use wavegate_api::annotations::{REFRESH, RUN, annotation};
+use wavegate_api::annotations::{REFRESH, RUN, annotation_of};
 use wavegate_api::conditions::application::HELD_BACK_OUT_OF_SYNC_WARNING;
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 use wavegate_engine::promotion::promotion_of;
 
 /// An Application at the API server, with facts about its resources.
@@ -54,7 +54,7 @@ pub fn commit_of(revision: &str) -> u32 {
 }
 
 fn seconds(at: Timestamp) -> Value {
-    stored(at).to_string().into()
+    stored_time(at).to_string().into()
 }
 
 impl App {
@@ -135,7 +135,7 @@ impl App {
         let to = &self.object["status"]["sync"]["comparedTo"];
         let spec = &self.object["spec"];
         self.stale
-            || annotation(&self.object, REFRESH).is_some()
+            || annotation_of(&self.object, REFRESH).is_some()
             || ["source", "destination"].iter().any(|field| to[*field] != spec[*field])
     }
 
@@ -189,7 +189,8 @@ impl App {
 
     /// Whether a rollback holds it at other revisions than the newest, and it differs from them.
     fn has_left_its_hold(&self, commit: u32) -> bool {
-        let start = annotation(&self.object, RUN).and_then(|text| serde_json::from_str(text).ok());
+        let start =
+            annotation_of(&self.object, RUN).and_then(|text| serde_json::from_str(text).ok());
         let start: Value = start.unwrap_or_default();
         let good = start["good"][0].as_str().map(commit_of);
         let is_held = start["goesBack"] == true && start["revisions"] == json!([revision(commit)]);

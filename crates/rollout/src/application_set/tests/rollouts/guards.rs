@@ -12,8 +12,8 @@ use super::cluster::{App, revision};
 use super::people::Run;
 use super::world::World;
 use crate::application_set::decision::Decision;
-use crate::rollout::phase::{Entry, Mark, Phase};
-use wavegate_api::annotations::{RUN, annotation};
+use crate::rollout::phase::{Entry, EntryMark, Phase};
+use wavegate_api::annotations::{RUN, annotation_of};
 use wavegate_api::steering::{
     Baseline, Failures, Gate, OnFailure, RolloutRunSpec, RolloutRunStatus, RunPhase,
 };
@@ -63,7 +63,7 @@ fn soak(gate: &Gate) -> SignedDuration {
 
 /// What an Application carries of a run.
 pub fn carried(application: &Value) -> Option<Value> {
-    serde_json::from_str(annotation(application, RUN)?).ok()
+    serde_json::from_str(annotation_of(application, RUN)?).ok()
 }
 
 /// When the start was promoted that an Application carries.
@@ -283,7 +283,7 @@ impl World {
             let promotions = [promotion_of(&live["operation"]), ended_of(live)];
             let is_written = promotions.into_iter().flatten().any(|at| at >= entry.since);
             entry.phase == Phase::Pending
-                && entry.mark != Some(Mark::Requested)
+                && entry.mark != Some(EntryMark::Requested)
                 && !is_written
                 && !is_busy(live)
         };

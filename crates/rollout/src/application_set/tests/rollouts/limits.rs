@@ -167,7 +167,7 @@ impl World {
     /// Whether a promotion is suspended, since its step has closed before its operation was
     /// written.
     fn is_shut_again(&self, entry: Option<&Entry>) -> bool {
-        entry.is_some_and(|entry| entry.mark == Some(crate::rollout::phase::Mark::StepClosed))
+        entry.is_some_and(|entry| entry.mark == Some(crate::rollout::phase::EntryMark::StepClosed))
     }
 
     fn runs_now(&self, app: &App) -> bool {

@@ -18,7 +18,7 @@ use wavegate_api::steering::{
     Abort, Approval, Retry, RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus, RunPhase,
     WordOfPerson,
 };
-use wavegate_api::time::stored;
+use wavegate_api::time::stored_time;
 
 /// What a person does about a rollout.
 #[derive(Clone, Debug)]
@@ -286,7 +286,7 @@ impl World {
 
     /// What a person does.
     pub fn hear(&mut self, word: &Word) {
-        let at = Some(Time(stored(self.cluster.now)));
+        let at = Some(Time(stored_time(self.cluster.now)));
         let by = || "alice".to_owned();
         match word {
             Word::Pause => {
@@ -369,7 +369,7 @@ impl World {
 
     /// A person retries these Applications, or all.
     fn retry(&mut self, applications: Vec<String>) {
-        let at = Some(Time(stored(self.cluster.now)));
+        let at = Some(Time(stored_time(self.cluster.now)));
         if self.steered.as_ref().is_none_or(|steered| steered.runs.is_empty()) {
             return;
         }
@@ -418,7 +418,7 @@ impl World {
     /// Everything is approved and retried, and nothing skipped.
     pub fn permit_all(&mut self) {
         self.cluster.wait(1100);
-        let at = Some(Time(stored(self.cluster.now)));
+        let at = Some(Time(stored_time(self.cluster.now)));
         self.approve_deletions(true);
         self.say(|spec, status| {
             spec.skip.clear();

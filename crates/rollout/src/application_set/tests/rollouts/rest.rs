@@ -4,7 +4,7 @@
 use super::guards::ended;
 use super::world::World;
 use crate::application_set::decision::Decision;
-use crate::rollout::wait::{Wait, WaitKind};
+use crate::rollout::wait::{RolloutWait, WaitKind};
 use wavegate_api::steering::RunPhase;
 
 /// What the last decision says that a rollout waits for.
@@ -12,7 +12,7 @@ use wavegate_api::steering::RunPhase;
 pub struct Waits {
     open_step: Option<usize>,
     kinds: Vec<WaitKind>,
-    first: Vec<Wait>,
+    first: Vec<RolloutWait>,
     phase: Option<RunPhase>,
 }
 

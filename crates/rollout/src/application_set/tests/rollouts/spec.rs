@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::application_set::Settings;
+use crate::application_set::DecisionSettings;
 use crate::application_set::generate::generated::{Collector, Generated};
 use crate::application_set::generate::policy::Policy;
 use crate::desired;
@@ -128,7 +128,12 @@ impl Spec {
     }
 
     /// What the spec results in.
-    pub fn generate(&self, generation: i64, is_deleting: bool, settings: &Settings) -> Generated {
+    pub fn generate(
+        &self,
+        generation: i64,
+        is_deleting: bool,
+        settings: &DecisionSettings,
+    ) -> Generated {
         let set = self.set(generation);
         let mut collector = Collector::new(&set, settings);
         if !is_deleting {
@@ -136,7 +141,7 @@ impl Spec {
                 collector.add(element.application(name), name);
             }
         }
-        let error = desired::Error::Generator {
+        let error = desired::GenerateError::Generator {
             place: "spec.generators[0].list".to_owned(),
             cause: "it fails".to_owned(),
             limit: false,

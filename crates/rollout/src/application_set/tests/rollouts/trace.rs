@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::super::Settings;
+use super::super::super::DecisionSettings;
 use super::spec::{Element, Spec, Step};
 use super::world::{Fault, World};
 use crate::rollout::phase::Phase::{self, Healthy, Pending, Progressing, Waiting};
@@ -26,7 +26,7 @@ fn world(elements: Vec<(String, usize)>, limits: &[Value]) -> World {
         invalid: Default::default(),
         fails: false,
     };
-    let settings = Settings { progressive_syncs: true, ..Settings::default() };
+    let settings = DecisionSettings { progressive_syncs: true, ..DecisionSettings::default() };
     World::new(spec, settings, "2026-01-02T12:00:00Z".parse().unwrap())
 }
 

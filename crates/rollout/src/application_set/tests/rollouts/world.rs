@@ -11,14 +11,14 @@ use super::cluster::Cluster;
 use super::people::{Run, Steered};
 use super::rest::Waits;
 use super::spec::{SET, Spec};
+use crate::application_set::DecisionSettings;
 use crate::application_set::Identity;
-use crate::application_set::Settings;
-use crate::application_set::decision::{Decision, Next, Snapshot};
+use crate::application_set::decision::{Decision, NextReconcile, Snapshot};
 use crate::application_set::deletion::Leaving;
 use crate::application_set::generate::generated::{Generated, Wanted};
 use crate::application_set::generate::refresh_requests::Asked;
 use crate::application_set::plan::observe::Existing;
-use crate::application_set::plan::outcome::{Act, Cause, Ended, WriteOutcome};
+use crate::application_set::plan::outcome::{Ended, WriteAct, WriteFailure, WriteOutcome};
 use crate::application_set::plan::ownership_transfer::Releases;
 use crate::application_set::plan::update::Rules;
 use crate::application_set::plan::windows::Facts;
@@ -85,7 +85,7 @@ pub struct World {
     pub set: StoredApplicationSet,
     pub spec: Rc<Spec>,
     pub memory: Memory,
-    pub settings: Settings,
+    pub settings: DecisionSettings,
     /// Changes of these Applications do not reach the cache.
     pub held: BTreeSet<String>,
     /// The set does not reach the cache.
@@ -126,7 +126,7 @@ pub struct World {
 
 impl World {
     /// A set in an empty cluster.
-    pub fn new(spec: Spec, settings: Settings, now: Timestamp) -> Self {
+    pub fn new(spec: Spec, settings: DecisionSettings, now: Timestamp) -> Self {
         let id = Identity {
             namespace: "argocd".into(),
             name: "set".into(),
@@ -300,7 +300,7 @@ impl World {
                 (Err(_), None) => {}
             }
         }
-        let left = crate::application_set::plan::ownership_transfer::left(
+        let left = crate::application_set::plan::ownership_transfer::left_applications(
             &memory.existing,
             &generated.applications,
         );
@@ -353,18 +353,18 @@ impl World {
         match next {
             // A crash: the start triggers a reconcile.
             None => {}
-            Some(Next::Gone) if self.set.finalizers.is_empty() => self.is_gone = true,
-            Some(Next::Gone | Next::On(_)) => {}
-            Some(Next::Again) => {
+            Some(NextReconcile::Gone) if self.set.finalizers.is_empty() => self.is_gone = true,
+            Some(NextReconcile::Gone | NextReconcile::On(_)) => {}
+            Some(NextReconcile::Again) => {
                 self.memory.conflicts += 1;
                 self.queued = true;
             }
-            Some(Next::After(_, delay)) => {
+            Some(NextReconcile::After(_, delay)) => {
                 let delay = SignedDuration::try_from(delay).unwrap();
                 self.wake = Some(self.cluster.now + delay);
             }
         }
-        if next != Some(Next::Again) {
+        if next != Some(NextReconcile::Again) {
             self.memory.conflicts = 0;
         }
         self.is_settled = was_fresh && self.attempts == attempts;
@@ -373,8 +373,9 @@ impl World {
 
     /// Applies a decision like the controller; returns what follows, `None`
     /// after a crash.
-    fn apply(&mut self, decision: &Decision) -> Option<Next> {
-        let retry = Some(Next::After(WaitFor::ValidSet, std::time::Duration::from_secs(1)));
+    fn apply(&mut self, decision: &Decision) -> Option<NextReconcile> {
+        let retry =
+            Some(NextReconcile::After(WaitFor::ValidSet, std::time::Duration::from_secs(1)));
         if let Some(finalizers) = &decision.finalizers {
             return match self.write_set(|set| set.finalizers.clone_from(finalizers)) {
                 Answer::Crashed => None,
@@ -387,13 +388,13 @@ impl World {
             return match self.write_set(|set| set.approved_deletions = approval) {
                 Answer::Crashed => None,
                 Answer::Failed(_) => retry,
-                Answer::Written | Answer::Outdated => Some(Next::Again),
+                Answer::Written | Answer::Outdated => Some(NextReconcile::Again),
             };
         }
         if let Some(run) = decision.run() {
             match self.record(run, decision) {
                 Answer::Crashed => return None,
-                Answer::Outdated => return Some(Next::Again),
+                Answer::Outdated => return Some(NextReconcile::Again),
                 Answer::Failed(_) if run.must_be_stored => return retry,
                 Answer::Written | Answer::Failed(_) => {}
             }
@@ -401,16 +402,16 @@ impl World {
         if let Some(status) = &decision.status {
             match self.write_status(status) {
                 Answer::Crashed => return None,
-                Answer::Outdated => return Some(Next::Again),
+                Answer::Outdated => return Some(NextReconcile::Again),
                 Answer::Written => {
                     if let (Some(steered), Some(plan)) = (&mut self.steered, &decision.rollout) {
                         steered.in_flight = plan.in_flight;
                     }
                 }
                 Answer::Failed(code) => {
-                    let cause = Cause { code, text: "rejected".to_owned() };
+                    let cause = WriteFailure { code, text: "rejected".to_owned() };
                     if code.is_some() {
-                        let (status, _) = error_status::refused(&self.snapshot(), &cause);
+                        let (status, _) = error_status::refused_status(&self.snapshot(), &cause);
                         if matches!(self.write_status(&status), Answer::Crashed) {
                             return None;
                         }
@@ -425,7 +426,7 @@ impl World {
                 self.held.remove(&unsure.name);
                 self.cluster.changed.insert(unsure.name.clone());
             }
-            return Some(Next::Again);
+            return Some(NextReconcile::Again);
         }
         let outcomes = self.write_applications(decision)?;
         let Memory { asked, existing, .. } = &mut self.memory;
@@ -438,7 +439,8 @@ impl World {
                 stalled: &decision.stalled,
                 conflicts: self.memory.conflicts,
             };
-            let recorded = report::record(&self.snapshot(), decision, &carried, &mut reported);
+            let recorded =
+                report::record_outcome(&self.snapshot(), decision, &carried, &mut reported);
             self.memory.reported = reported;
             recorded
         };
@@ -540,7 +542,9 @@ impl World {
                 Answer::Crashed => return None,
                 Answer::Written => Ended::Written,
                 Answer::Outdated => Ended::Outdated,
-                Answer::Failed(code) => Ended::Failed(Cause { code, text: "rejected".to_owned() }),
+                Answer::Failed(code) => {
+                    Ended::Failed(WriteFailure { code, text: "rejected".to_owned() })
+                }
             };
             outcomes.push(WriteOutcome { application: name.to_owned(), act, ended });
             Some(())
@@ -550,32 +554,36 @@ impl World {
             super::checks::start(self, &patch.name, &patch.body());
             self.check_start(&patch.name, &patch.body());
             let answer = self.write(&patch.name, |world| world.patch(&patch.name, &patch.body()));
-            push(&mut outcomes, &patch.name, Act::Start, answer)?;
+            push(&mut outcomes, &patch.name, WriteAct::Start, answer)?;
         }
         for create in &plan.creates {
             let object: Value = serde_json::from_str(&create.json).unwrap();
             super::checks::create(self, &create.name, &object);
             let answer = self
                 .write(&create.name, |world| world.cluster.create(&create.name, object.clone()));
-            push(&mut outcomes, &create.name, Act::Create, answer)?;
+            push(&mut outcomes, &create.name, WriteAct::Create, answer)?;
         }
         for patch in &patches {
             super::checks::patch(self, patch);
             let answer = self.write(&patch.name, |world| world.patch(&patch.name, &patch.body()));
-            let act = if patch.changes_spec { Act::Update } else { Act::Annotate };
+            let act = if patch.changes_spec { WriteAct::Update } else { WriteAct::Annotate };
             push(&mut outcomes, &patch.name, act, answer)?;
         }
         let is_held = outcomes.iter().any(WriteOutcome::is_lacking);
         for delete in &plan.deletes {
             if is_held {
                 let application = delete.name.clone();
-                outcomes.push(WriteOutcome { application, act: Act::Delete, ended: Ended::Held });
+                outcomes.push(WriteOutcome {
+                    application,
+                    act: WriteAct::Delete,
+                    ended: Ended::Held,
+                });
                 continue;
             }
             super::checks::delete(self, &delete.name);
             let answer =
                 self.write(&delete.name, |world| world.cluster.delete(&delete.name, &delete.uid));
-            push(&mut outcomes, &delete.name, Act::Delete, answer)?;
+            push(&mut outcomes, &delete.name, WriteAct::Delete, answer)?;
         }
         Some(outcomes)
     }

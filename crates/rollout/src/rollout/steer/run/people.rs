@@ -12,7 +12,7 @@ use crate::rollout::cut::cut;
 use crate::rollout::phase::{Observed, Phase};
 use crate::rollout::snapshot::Row;
 use wavegate_api::steering::RunPhase;
-use wavegate_api::time::{of_word, stored};
+use wavegate_api::time::{of_word, stored_time};
 use wavegate_api::{OperationPhase, Time};
 
 /// How much a time of another clock, or of a promotion, may be ahead.
@@ -28,7 +28,7 @@ impl State {
         now: Timestamp,
     ) {
         let spec = std::mem::take(&mut self.spec);
-        let new = retries::take(&spec, &mut self.status, &Time(stored(now)));
+        let new = retries::take(&spec, &mut self.status, &Time(stored_time(now)));
         self.acts_on_retry = !new.is_empty();
         for retry in new {
             let is_meant = |name: &str| {
@@ -93,7 +93,7 @@ impl State {
                 rollback::standing(started, seen, false) == rollback::RollbackState::Failed
             }
             true => entry.phase != Phase::Healthy,
-            false => !is_rolling_back && failures::of(row, deadline, now).is_some(),
+            false => !is_rolling_back && failures::failure_of(row, deadline, now).is_some(),
         };
         let is_left_behind = !started.goes_back
             && !is_rolling_back
@@ -175,7 +175,7 @@ impl State {
     pub(super) fn abort(&mut self, rows: &[Row<'_>], by: &str, why: &str, now: Timestamp) {
         self.quarantine_all(rows);
         self.status.phase = RunPhase::Aborted;
-        self.status.ended_at = Some(Time(stored(now)));
+        self.status.ended_at = Some(Time(stored_time(now)));
         self.status.ended_by = by.to_owned();
         self.status.message = match why {
             "" => format!("aborted by {by}"),

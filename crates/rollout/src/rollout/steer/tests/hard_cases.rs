@@ -192,7 +192,7 @@ fn what_is_no_sync_of_the_whole_takes_back_no_failure_as_st_040() {
             Some(OperationPhase::Succeeded),
             Some(OperationPhase::Failed),
         ] {
-            let now = wavegate_api::time::stored(fleet.now);
+            let now = wavegate_api::time::stored_time(fleet.now);
             for name in failed {
                 let app = fleet.apps.get_mut(name).unwrap();
                 let partial = |phase: OperationPhase| ObservedOperation {
