@@ -49,7 +49,8 @@ status:
   resourcesCount: 2
   health: {status: Progressing, message: "step 1"}
   rollout:
-    {step: 1, steps: 3, progress: 0/2, startedAt: "2026-01-01T00:00:00Z", waitingFor: [{application: c-dev-shop, reason: syncing, resource: "apps/Deployment:shop/web"}]}
+    {step: 1, steps: 3, progress: 0/2, startedAt: "2026-01-01T00:00:00Z", message: "waiting for c-dev-shop",
+     waitingFor: [{application: c-dev-shop, kind: Syncing, reason: syncing, resource: "apps/Deployment:shop/web"}]}
 "#;
 
 #[test]
