@@ -4,8 +4,6 @@
 use super::limits::Far;
 use super::*;
 
-/// A finalizer with which a deletion takes the resources along.
-
 impl World {
     /// Changes the Secret of a cluster.
     async fn patch_cluster(&self, name: &str, patch: Value) {

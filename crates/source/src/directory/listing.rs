@@ -66,7 +66,7 @@ pub fn list_files(
         if kind.is_dir() {
             return Ok(path != ".git");
         }
-        if !wanted(path).map_err(|what| RenderError::too_large(what))? {
+        if !wanted(path).map_err(RenderError::too_large)? {
             return Ok(false);
         }
         let target = match entry.path().canonicalize() {

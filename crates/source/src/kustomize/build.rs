@@ -105,7 +105,7 @@ pub(crate) fn prepare(
     configured: &BuildOptions,
     limit: u64,
 ) -> Result<Prepared, RenderError> {
-    let block = Block::of(source).map_err(|reason| RenderError::source(reason))?;
+    let block = Block::of(source).map_err(RenderError::source)?;
     let (program, options) = configured.of(&block.version)?;
     let mut options = permitted(options)?;
     let helm = options.iter().any(|option| option == "--enable-helm");
@@ -114,8 +114,7 @@ pub(crate) fn prepare(
         let known = cluster.map(|cluster| cluster.kube_version.as_str()).unwrap_or_default();
         let version = match block.kube_version.as_str() {
             "" => known.to_owned(),
-            given => kube_version("kustomize.kubeVersion", given)
-                .map_err(|reason| RenderError::source(reason))?,
+            given => kube_version("kustomize.kubeVersion", given).map_err(RenderError::source)?,
         };
         if !version.is_empty() {
             options.push(format!("--helm-kube-version={version}"));
