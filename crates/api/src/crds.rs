@@ -66,7 +66,7 @@ pub fn file_name(kind: &str) -> String {
     format!("{}.yaml", kind.to_lowercase())
 }
 
-/// Kinds that are defined here, in the order of [`all`]: those of Argo CD, and those of
+/// Kinds that are defined here, in the order of [`all_definitions`]: those of Argo CD, and those of
 /// [`steering`].
 pub const KINDS: [&str; 5] =
     [ApplicationSet::KIND, Application::KIND, AppProject::KIND, steering::POLICY, steering::RUN];

@@ -15,7 +15,7 @@
 //! separator, `*` and `**` are the same.
 //!
 //! An invalid pattern is an error and never matches literally: a deny rule that silently
-//! matches nothing would allow everything. Use [`allows`] and [`denies`] where a rule
+//! matches nothing would allow everything. Use [`glob_allows`] and [`glob_denies`] where a rule
 //! must be enforced anyway.
 
 /// Longest pattern, in bytes.

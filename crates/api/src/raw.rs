@@ -2,7 +2,7 @@
 //!
 //! Objects are untrusted: what is absent or of another type than expected reads
 //! as empty, never as an error. Where the difference matters, read the field as
-//! a type ([`super::read()`]).
+//! a type ([`super::read_typed()`]).
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ pub use repeated::Repeated;
 /// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes
 /// about 20 kB of stack in a debug build.
 pub const MAX_DEPTH: usize = 64;
-/// Limit on the memory of the values of one text, in bytes, as counted by [`weight`]: 10
+/// Limit on the memory of the values of one text, in bytes, as counted by [`value_weight`]: 10
 /// MB of typical manifests take about 100 MB.
 pub const MAX_MEMORY: u64 = 256 << 20;
 /// Limit on the parser events that the aliases of one text may add.
@@ -65,7 +65,7 @@ pub enum YamlError {
         /// Whether the text only exceeds a limit.
         limit: bool,
     },
-    /// Like [`Error::At`], without a position.
+    /// Like [`YamlError::At`], without a position.
     #[error("{reason}")]
     Somewhere {
         /// The problem.
@@ -79,7 +79,7 @@ pub enum YamlError {
         /// Offset of the first invalid byte.
         offset: usize,
     },
-    /// [`value`] expects exactly one document.
+    /// [`parse_value`] expects exactly one document.
     #[error("expected one document, found {found}")]
     Count {
         /// Number of documents.
@@ -96,7 +96,7 @@ impl YamlError {
 
 /// Bytes as text: UTF-8 with or without a byte order mark, or UTF-16 with one.
 ///
-/// Fails with [`Error::Encoding`] otherwise.
+/// Fails with [`YamlError::Encoding`] otherwise.
 pub fn decode_text(bytes: &[u8]) -> Result<Cow<'_, str>, YamlError> {
     let units = |pair: fn([u8; 2]) -> u16| bytes[2..].chunks(2).map(move |c| (c, pair));
     let utf16 = match bytes {
@@ -129,7 +129,7 @@ pub fn parse_documents(text: &str) -> Result<Vec<Document>, YamlError> {
     documents_within(text, MAX_MEMORY)
 }
 
-/// Like [`documents`], with another limit than [`MAX_MEMORY`].
+/// Like [`parse_documents`], with another limit than [`MAX_MEMORY`].
 pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, YamlError> {
     let text = without_mark(text);
     if text.trim_start().starts_with(['{', '[']) {
@@ -147,8 +147,8 @@ pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, YamlEr
 ///
 /// # Errors
 ///
-/// [`Error::At`] when it is not valid JSON, or exceeds [`MAX_NODES`] or the memory;
-/// [`Error::Count`] when there is no value.
+/// [`YamlError::At`] when it is not valid JSON, or exceeds [`MAX_NODES`] or the memory;
+/// [`YamlError::Count`] when there is no value.
 pub fn parse_json(text: &str, memory: u64) -> Result<(Document, &str), YamlError> {
     let text = without_mark(text);
     let budget = Budget::new(memory, MAX_NODES);
@@ -246,7 +246,7 @@ fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, St
     Ok(documents)
 }
 
-/// The only document of a text; [`Error::Count`] otherwise. A duplicate key is an error
+/// The only document of a text; [`YamlError::Count`] otherwise. A duplicate key is an error
 /// here, since the caller reports no warnings.
 pub fn parse_value(text: &str) -> Result<Value, YamlError> {
     let mut documents = parse_documents(text)?;

@@ -16,7 +16,7 @@
 //! - [`pruned_fields`]: guards of a project that the API server has dropped;
 //! - [`signatures`]: which commits must be signed, and by whom (SE-080);
 //! - `warnings`: ignored or unsupported settings;
-//! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
+//! - [`mod@compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`predictions`]: what the API server predicts, instead of a difference that is computed
 //!   here (SE-150, SE-158);
 //! - [`updates`]: which changes of live objects are compared (SE-178);

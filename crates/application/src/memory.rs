@@ -22,7 +22,7 @@ pub struct ApplicationMemory {
     pub compared_at: Option<Timestamp>,
     /// What the last comparison waits for.
     pub wait: Option<Wait>,
-    /// [`digest`] of the spec of the last comparison.
+    /// [`digest_of`] of the spec of the last comparison.
     pub last_spec: Option<u64>,
     /// The request of a comparison that was postponed or has failed.
     pub postponed: ComparisonRequest,

@@ -1,6 +1,6 @@
 //! The Go `text/template` language (AS-120 to AS-135).
 //!
-//! [`Template::parse`] compiles a text once; [`Template::execute`] renders it for one set
+//! [`GoTemplate::parse`] compiles a text once; [`GoTemplate::execute`] renders it for one set
 //! of parameters, and can be called from many threads. Output, errors and their positions
 //! are those of Go 1.26. Unlike Go, an execution is limited by [`TemplateLimits`] and can exhaust
 //! neither memory nor the stack.

@@ -1,7 +1,7 @@
 //! The template languages: text with placeholders in, text out.
 //!
 //! Two engines, as an ApplicationSet has them: [`simple`] replaces `{{name}}`, [`go`] is the Go `text/template` language
-//! with its library of functions. Also the sanitisers [`normalize`] and [`slugify`].
+//! with its library of functions. Also the sanitisers [`normalize_name`] and [`slugify_name`].
 //! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by a [`TemplateError`].
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]

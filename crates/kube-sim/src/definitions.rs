@@ -17,7 +17,7 @@ use super::state::State;
 use super::stored::{Object, Text, to_json};
 use super::write::{FieldValidation, Ownership, Writer};
 
-/// Definitions that are checked and read: see [`Settings::definitions`](super::Settings::definitions).
+/// Definitions that are checked and read: see [`ServerSettings::definitions`](super::ServerSettings::definitions).
 #[derive(Clone, Debug, Default)]
 pub struct Definitions(Arc<[Definition]>);
 

@@ -235,7 +235,7 @@ impl Server {
     }
 
     /// Puts objects back as a server held them, from a list or from
-    /// [`ObjectChange::object`]: with their UIDs, versions, times, statuses, managers, and deletions
+    /// [`RecordedChange::object`]: with their UIDs, versions, times, statuses, managers, and deletions
     /// that have begun. Those at the same places are replaced. Versions go on after the highest
     /// one. For a server that nobody watches yet, and with another seed than the one whose UIDs
     /// these are: no watch and no record tells of them.

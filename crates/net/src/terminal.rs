@@ -31,7 +31,7 @@ pub fn printable_text(text: &str) -> String {
     out
 }
 
-/// Like [`printable`], for a text of several lines that may contain our own colours.
+/// Like [`printable_text`], for a text of several lines that may contain our own colours.
 pub fn printable_lines(text: &str, colour: bool) -> String {
     let keep = |c: char| c == '\n' || (c == '\u{1b}' && colour) || !is_hostile(c);
     if text.chars().all(keep) {

@@ -41,14 +41,14 @@ pub use programs::Program;
 pub use request::{EvalError, EvalLimits};
 static WORKER_PROGRAM: OnceLock<WorkerProgram> = OnceLock::new();
 
-/// Makes this program its own helper. Only for a program that calls [`answer`] first.
+/// Makes this program its own helper. Only for a program that calls [`answer_requests`] first.
 pub fn enable_worker() {
     // Also right after the file was replaced by a newer one.
     helper::PROGRAM.get_or_init(|| "/proc/self/exe".into());
     start_workers_by("/proc/self/exe".into());
 }
 
-/// Starts workers by another program, which calls [`answer`] first: for processes that are
+/// Starts workers by another program, which calls [`answer_requests`] first: for processes that are
 /// not this program, such as its tests. The first call counts.
 pub fn start_workers_by(program: PathBuf) {
     WORKER_PROGRAM.get_or_init(|| WorkerProgram { program, test: None });

@@ -84,7 +84,7 @@ pub struct SourceSettings {
     pub limits: SourceLimits,
     /// Whether `git` is confined to the cache.
     pub confinement: Confinement,
-    /// The program that confines it: this one, with [`wavegate_sandbox::enable`].
+    /// The program that confines it: this one, with [`wavegate_sandbox::enable_worker`].
     pub helper: Option<PathBuf>,
     /// The `helm` program, which reads chart repositories, and its limits.
     pub programs: Programs,

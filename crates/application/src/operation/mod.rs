@@ -410,7 +410,7 @@ fn record(app: &mut App, limit: i64, deployed_at: Timestamp) {
 ///
 /// # Errors
 ///
-/// As [`request`].
+/// As `request`.
 pub fn check(state: &OperationState) -> Result<(), String> {
     request(&state.operation, "", &[]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! One round of an operation (SE-370 … SE-375): [`operate`] takes what was observed and
+//! One round of an operation (SE-370 … SE-375): [`operate_round`] takes what was observed and
 //! returns the Application to be stored, and the actions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ const LOOK: SignedDuration = SignedDuration::from_secs(30);
 /// The next step of an operation.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Observe everything and call [`operate`].
+    /// Observe everything and call [`operate_round`].
     Observe,
     /// Apply this, then observe again.
     Act(Box<OperationAct>),
@@ -60,7 +60,7 @@ impl Next {
 /// The inputs of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationSnapshot<'a> {
-    /// The Application, with its operation in progress ([`begin`]).
+    /// The Application, with its operation in progress ([`begin_round`]).
     pub app: &'a App,
     /// What the process remembers of it.
     pub memory: &'a ApplicationMemory,

@@ -1,7 +1,7 @@
 //! The permissions of a project (SE-070 … SE-082).
 //!
 //! An invalid pattern never permits: in an allow list it matches nothing, in a
-//! deny list everything. [`problems`] names the field.
+//! deny list everything. [`project_problems`] names the field.
 
 pub mod access;
 pub mod global_projects;

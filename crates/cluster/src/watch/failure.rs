@@ -110,7 +110,7 @@ pub fn words_of(status: &kube::core::Status) -> String {
     }
 }
 
-/// An error with its causes, each once; errors of the client library as in [`reason`].
+/// An error with its causes, each once; errors of the client library as in [`error_reason`].
 pub fn cause_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -30,7 +30,7 @@ const SERVER_SIDE_DIFF: &str = "ServerSideDiff=true";
 const NO_SERVER_SIDE_DIFF: &str = "ServerSideDiff=false";
 const WITH_WEBHOOKS: &str = "IncludeMutationWebhook=true";
 
-/// How to compare. Start with [`Config::default`] or [`Config::from_application`].
+/// How to compare. Start with [`DiffConfig::default`] or [`DiffConfig::from_application`].
 #[derive(Clone, Debug)]
 pub struct DiffConfig {
     /// The field manager whose server-side apply entry defines which fields are owned by us.

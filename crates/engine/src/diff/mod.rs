@@ -11,13 +11,13 @@
 //!                                      └───────── fill defaults ─ live ──────┘
 //! ```
 //!
-//! What the merge removes depends on how the object was applied before; see [`Strategy`].
+//! What the merge removes depends on how the object was applied before; see [`DiffStrategy`].
 //! Objects that our field manager applied server-side record in `metadata.managedFields`
 //! which fields we own: a field that we own and that the target no longer has is a
 //! difference, and a field that we never set is not.
 //!
 //! This module never accesses a cluster and never fails: invalid input is compared
-//! unchanged, and invalid rules are reported by [`Config::from_application`]. Values of
+//! unchanged, and invalid rules are reported by [`DiffConfig::from_application`]. Values of
 //! Secrets are compared, and masked in all results.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -130,7 +130,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &DiffConfig
 pub enum Values {
     /// Values; the results do not have them.
     Plain,
-    /// Masks, by [`mask()`] of both objects together; they stay as they are.
+    /// Masks, by [`mask_secrets()`] of both objects together; they stay as they are.
     Masked,
 }
 

@@ -38,9 +38,9 @@
 //! are lost in a crash, and the next reconcile continues from the stored state
 //! and the live objects. No hook runs twice, since a hook carries the stamp of
 //! the task that created it. No prune result is lost, since prunes are
-//! announced in [`Progress::in_flight`]. Everything else is safe to repeat.
+//! announced in [`SyncProgress::in_flight`]. Everything else is safe to repeat.
 //!
-//! An API server with Argo CD's definitions drops [`Progress`] and the fields of results that
+//! An API server with Argo CD's definitions drops [`SyncProgress`] and the fields of results that
 //! are ours. The process keeps them; after a restart they are restored (`restore.rs`): what
 //! is in flight from results without a phase (`announce.rs`), a failure from the results, times
 //! as if the wave had just been applied, and prunes run later rather than earlier.

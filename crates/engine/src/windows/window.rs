@@ -71,7 +71,7 @@ pub struct Rule {
 
 /// Reads `spec.syncWindows` of an AppProject.
 /// Never fails: an invalid entry is a [`Window`] with problems. Absent, `null` or not a
-/// list means no windows; [`super::problems`] reports the last case. Looks up time zones,
+/// list means no windows; [`super::window_problems`] reports the last case. Looks up time zones,
 /// so keep the result until the project changes.
 pub fn project_windows(project: &Value) -> Vec<Window> {
     let list = project.items("/spec/syncWindows");

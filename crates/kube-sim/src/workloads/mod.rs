@@ -7,7 +7,7 @@
 //! write: fields, conditions, reasons and messages.
 //!
 //! It works through a [`kube::Client`] only, and so on the embedded API server
-//! as well as on a real one. Which part is simulated is chosen by [`Options`]:
+//! as well as on a real one. Which part is simulated is chosen by [`WorkloadOptions`]:
 //! an embedded server has no controllers at all, a real test cluster has a
 //! controller manager but neither node nor cloud. Never switch on what the
 //! cluster already has: two would write the same status in turns.
@@ -24,7 +24,7 @@
 //! | `simulate.wavegate.dev/failure` | `CrashLoopBackOff` (default), `ImagePullBackOff`, `Unschedulable`, `Unhealthy` | what its Pods say when they fail |
 //! | | `FailedCreate` | a quota forbids its Pods |
 //! | `simulate.wavegate.dev/message` | text | the termination message of containers that fail |
-//! | `simulate.wavegate.dev/delay` | a duration such as `300ms`, `2s`, `1m30s` | instead of [`Options::delay`] |
+//! | `simulate.wavegate.dev/delay` | a duration such as `300ms`, `2s`, `1m30s` | instead of [`WorkloadOptions::delay`] |
 //!
 //! What `fail` means: a Deployment ends with `Progressing=False` and
 //! `ProgressDeadlineExceeded`; a Job with the condition `Failed`; a Pod with the

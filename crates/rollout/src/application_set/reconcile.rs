@@ -1,6 +1,6 @@
 //! One reconcile of a set (AS-148) as two pure functions: from the observed
 //! state to the decision ([`reconcile`]), and from its outcomes to what is
-//! reported ([`record`](crate::application_set::status::report::record)).
+//! reported ([`record_outcome`](crate::application_set::status::report::record_outcome)).
 //!
 //! The caller applies a [`Decision`] in this order: the finalizers, the status,
 //! the writes, and the Events. After a crash in between, the next reconcile

@@ -3,7 +3,7 @@
 //!
 //! The caller observes these facts. Which parts of which repositories are needed is known
 //! only while generating, since the second generator of a matrix is interpolated with the
-//! parameters of the first: [`Error::Unread`](super::Error::Unread) names the missing
+//! parameters of the first: [`GenerateError::Unread`](super::GenerateError::Unread) names the missing
 //! ones, and the caller generates again when it has read them.
 
 use std::collections::{BTreeMap, BTreeSet};

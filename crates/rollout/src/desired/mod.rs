@@ -77,7 +77,7 @@ impl Generation {
 ///
 /// # Errors
 ///
-/// [`Error::Unread`] when `inputs` lack a part of a repository or the answer of a service; otherwise the first error
+/// [`GenerateError::Unread`] when `inputs` lack a part of a repository or the answer of a service; otherwise the first error
 /// of any generator or parameter set, after all were tried; at once when a limit is
 /// exceeded. A retry is pointless until the set or the inputs have changed.
 pub fn generate(set: &Value, inputs: &Inputs, env: &mut Env) -> Result<Generation, GenerateError> {

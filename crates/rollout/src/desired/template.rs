@@ -86,7 +86,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] for an unknown option (AS-133).
+    /// [`GenerateError::Options`] for an unknown option (AS-133).
     pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, GenerateError> {
         let language = Language::of(spec)?;
         let began = (env.used)();
@@ -115,7 +115,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] when the time limit of the set is exceeded.
+    /// [`GenerateError::Limit`] when the time limit of the set is exceeded.
     pub fn begin_application(&mut self, env: &Env) -> Result<(), GenerateError> {
         self.application_bytes = 0;
         self.check_time("spec.template", env)
@@ -125,7 +125,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] when it is exceeded.
+    /// [`GenerateError::Limit`] when it is exceeded.
     pub fn check_time(&mut self, place: &str, env: &Env) -> Result<(), GenerateError> {
         self.unwatched = 0;
         let (used, limit) = ((env.used)().saturating_sub(self.began), self.limits.time);
@@ -179,7 +179,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Render`] when a template fails, and [`Error::Limit`] when the
+    /// [`GenerateError::Render`] when a template fails, and [`GenerateError::Limit`] when the
     /// Application is too large or the set takes too long.
     pub fn render(
         &mut self,

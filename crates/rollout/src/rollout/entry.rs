@@ -102,7 +102,7 @@ pub(super) const REQUESTED_BEFORE: SignedDuration = SignedDuration::from_secs(3)
 ///
 /// An element of `status.applicationStatus` has no field for it and cannot get
 /// one: the CustomResourceDefinitions of Argo CD would drop it. It is stored as
-/// a fixed prefix of the message, which [`Mark::of`] reads. No other message is
+/// a fixed prefix of the message, which [`EntryMark::of`] reads. No other message is
 /// parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryMark {

@@ -4,11 +4,11 @@
 //! The size of a status is bounded, the number of Applications is not. As long
 //! as all entries fit, all are listed, as in Argo CD. Beyond that,
 //! `status.rollout.listed` is the number of listed entries, and an entry is
-//! omitted if it can be restored from other objects ([`implied`]):
+//! omitted if it can be restored from other objects (`implied`):
 //!
 //! - **Waiting** is implied for an Application without a record, or with one of
 //!   other revisions or another generated spec.
-//! - **Healthy** is recorded in an annotation of the Application ([`Record`]),
+//! - **Healthy** is recorded in an annotation of the Application ([`CompletionRecord`]),
 //!   which is written with the patch that starts its operation.
 //!
 //! # Why no state is lost

@@ -46,7 +46,7 @@
 //! # What a person has synced
 //!
 //! An Application that a person has synced to other revisions than the target is
-//! held until the next target, or until somebody syncs the target ([`held`],
+//! held until the next target, or until somebody syncs the target ([`manual_override`],
 //! ST-065). It is Waiting, and is not promoted.
 //!
 //! # The size of the status
@@ -316,7 +316,7 @@ fn problems(strategy: &StepStrategy, memberships: &BTreeMap<String, Membership>)
 }
 
 /// All configuration errors for these Applications, most serious first: those
-/// of [`Strategy::read`], and those that depend on the Applications.
+/// of [`StepStrategy::read`], and those that depend on the Applications.
 pub fn all_problems(
     read: &[Problem],
     strategy: &StepStrategy,

@@ -1,7 +1,7 @@
 //! The phase of one Application in a rollout: Waiting, Pending, Progressing,
 //! Healthy.
 //!
-//! [`advance`] is the state machine of AS-350 to AS-357 for a single
+//! `advance` is the state machine of AS-350 to AS-357 for a single
 //! Application. It knows nothing of steps or budgets; the promotion from
 //! Waiting to Pending is decided for the whole step.
 //!

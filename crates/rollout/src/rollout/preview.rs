@@ -37,7 +37,7 @@ pub struct PreviewStep {
 
 /// Computes the steps and batches of a strategy over generated Applications.
 ///
-/// `read` are the problems found by [`Strategy::read`]. AllAtOnce has a single
+/// `read` are the problems found by [`StepStrategy::read`]. AllAtOnce has a single
 /// batch without steps, and nothing is unmatched.
 pub fn preview_steps(
     strategy: &StepStrategy,

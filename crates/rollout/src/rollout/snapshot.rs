@@ -41,7 +41,7 @@ pub struct Member<'a> {
     /// What is observed, if it exists and is owned by the set.
     pub observed: Option<&'a Observed>,
     /// Its entry of the last reconcile, listed in the status or implied by the
-    /// record of the Application ([`implied`](super::listed::implied)).
+    /// record of the Application (`implied`).
     pub entry: Option<&'a Entry>,
     /// Whether that entry is listed.
     pub is_listed: bool,

@@ -4,7 +4,7 @@
 //! Reads `spec.strategy` from raw JSON. All mistakes are returned as
 //! [`Problem`]s. An invalid expression selects nothing, and the rollout
 //! continues; an unknown field or type would remove a gate, so it holds the
-//! whole set ([`misspelt`]).
+//! whole set ([`strategy_problems`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,7 @@ pub enum StepStrategy {
     /// reported as a problem and holds the set (AS-007).
     AllAtOnce,
     /// `RollingSync` with its steps, in order. Without steps the set is in an
-    /// error state (AS-304), see [`Strategy::is_empty_rolling_sync`].
+    /// error state (AS-304), see [`StepStrategy::is_empty_rolling_sync`].
     RollingSync(Vec<Step>),
 }
 

@@ -41,7 +41,7 @@ pub fn pause_set(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
     }
 }
 
-/// Ends a pause by [`pause`]. `policies` are those of the namespace: what one of them pauses
+/// Ends a pause_set by [`pause_set`]. `policies` are those of the namespace: what one of them pauses
 /// stays paused.
 pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
     let pausing = by_policies(set, policies);

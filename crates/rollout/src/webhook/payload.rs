@@ -93,7 +93,7 @@ struct AzureRepository {
 ///
 /// # Errors
 ///
-/// [`Refused::Event`] and [`Refused::Body`].
+/// [`RefusedWebhook::Event`] and [`RefusedWebhook::Body`].
 pub fn read_payload(
     provider: Provider,
     header: &dyn Fn(&str) -> Option<String>,

@@ -66,7 +66,7 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// [`Refused::Secret`].
+    /// [`RefusedWebhook::Secret`].
     pub fn verify(
         &self,
         provider: Provider,

@@ -29,7 +29,7 @@ pub struct Programs {
     pub memory_bytes: u64,
     /// Whether the programs are confined to the files of their source.
     pub confinement: Confinement,
-    /// The program that confines them: this one, with [`wavegate_sandbox::enable`].
+    /// The program that confines them: this one, with [`wavegate_sandbox::enable_worker`].
     pub helper: Option<PathBuf>,
     /// Whether a kustomization may refer to resources outside its repository, fetched by
     /// https or ssh. Default no.

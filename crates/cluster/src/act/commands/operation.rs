@@ -55,7 +55,7 @@ pub enum Terminated {
 ///
 /// # Errors
 ///
-/// All of [`Error`] except [`Error::Idle`]; nothing is written then.
+/// All of [`RequestError`] except [`RequestError::Idle`]; nothing is written then.
 pub async fn request_operation(
     client: &Client,
     application: &Value,
@@ -79,7 +79,7 @@ pub async fn request_operation(
 ///
 /// # Errors
 ///
-/// [`Error::Idle`], [`Error::Gone`] and [`Error::Failed`].
+/// [`RequestError::Idle`], [`RequestError::Gone`] and [`RequestError::Failed`].
 pub async fn terminate_operation(
     client: &Client,
     application: &Value,

@@ -48,7 +48,7 @@ pub enum WriteError {
 ///
 /// # Errors
 ///
-/// All of [`Error`]; nothing is written then.
+/// All of [`WriteError`]; nothing is written then.
 pub async fn write_confirmed(
     client: &Client,
     kind: &str,

@@ -16,14 +16,14 @@
 //!   the generator, the Applications and the command that approves.
 //! - A generator that finds less than before, but something, deletes as in Argo
 //!   CD: a removed directory or cluster is an ordinary change. A policy may limit how many
-//!   Applications one generation deletes ([`over`], ST-050).
+//!   Applications one generation deletes (`over`, ST-050).
 //! - Deletions are held as well while another set may be meant to take the
 //!   Applications over and cannot be generated ([`others`](crate::application_set::plan::ownership_transfer)).
 //! - A change of an element of `spec.generators` is a person's word about that one:
 //!   what it generates no longer is deleted. Another element that is emptied stays
 //!   emptied, wherever it is in the list now.
 //! - An approval is the hash of the names and UIDs, so that it covers no
-//!   others ([`Approval`]). Before the first deletion, what it names is written beside it: the rest
+//!   others ([`DeletionApproval`]). Before the first deletion, what it names is written beside it: the rest
 //!   of them needs no other one when a deletion fails, or the controller ends. It is removed when
 //!   nothing is held.
 //! - What a generator found is stored before its Applications are created, and

@@ -1,4 +1,4 @@
-//! The writes of a reconcile: the result of [`plan`](super::plan()), and which of them
+//! The writes of a reconcile: the result of [`plan_writes`](super::plan_writes()), and which of them
 //! are allowed.
 
 use serde_json::Value;

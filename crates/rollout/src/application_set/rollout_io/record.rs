@@ -1,4 +1,4 @@
-//! Conversion of the rollout record ([`Record`]) from and to the annotation of
+//! Conversion of the rollout record ([`CompletionRecord`]) from and to the annotation of
 //! an Application.
 
 use jiff::Timestamp;

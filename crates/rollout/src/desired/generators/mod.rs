@@ -82,7 +82,7 @@ impl Parameters {
 ///
 /// # Errors
 ///
-/// [`Error::Generator`] when there is no such list: this does not mean that no
+/// [`GenerateError::Generator`] when there is no such list: this does not mean that no
 /// Applications are wanted.
 pub fn generator_elements(spec: &Value) -> Result<&[Value], GenerateError> {
     let failed = |cause: String| {
@@ -118,7 +118,7 @@ impl<'a> GeneratorEvaluation<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Generator`] with the field: also for an unknown generator, and for
+    /// [`GenerateError::Generator`] with the field: also for an unknown generator, and for
     /// an element without a generator, since their parameter sets are unknown.
     pub fn parameter_sets(
         &mut self,

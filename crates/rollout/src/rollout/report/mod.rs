@@ -1,14 +1,14 @@
 //! What is reported to users about a rollout: its steps, its Applications, what it waits for, and
 //! what it came to.
 //!
-//! [`report`] is the only reading of a rollout outside of the controller. It starts from what
+//! [`build_report`] is the only reading of a rollout outside of the controller. It starts from what
 //! a controller has stored in the status of the set, Argo CD's own included, and from the
 //! Applications as they are now, which a status follows by up to a second. It decides
 //! nothing: what comes next is only known to the controller.
 //!
 //! Each Application has one wait, of a kind of the controller's ladder
 //! ([`wait`](super::wait)). The kind says who ends it ([`EndedBy`](super::wait::EndedBy)); what
-//! the rollout came to ([`Outcome`]), which Applications hold it, and the order of the waits
+//! the rollout came to ([`RolloutOutcome`]), which Applications hold it, and the order of the waits
 //! follow from that.
 //!
 //! A report can be kept: [`Report::observe`] and [`Report::read`] take a new version of an

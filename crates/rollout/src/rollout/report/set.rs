@@ -66,7 +66,7 @@ pub struct Status {
     pub truncated: Option<String>,
     /// The listed entries, by name.
     pub entries: Vec<Entry>,
-    /// The entries that are not listed follow from the Applications ([`implied`](crate::rollout::listed::implied)); the
+    /// The entries that are not listed follow from the Applications (`implied`); the
     /// start of the rollout then.
     pub implied_since: Option<Timestamp>,
     /// The summary; `None` for a status of Argo CD's own controller, and while there is no
