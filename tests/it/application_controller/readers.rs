@@ -266,6 +266,7 @@ async fn clusters_can_be_read_as_ca_026() {
         info["connectionState"]["status"] == "Successful"
             && info["applicationsCount"] == 1
             && info["cacheInfo"]["resourcesCount"].as_u64().is_some_and(|count| count > 1)
+            && info["cacheInfo"]["lastCacheSyncTime"].is_string()
     };
     let info = redis.until(own, "used", is_used).await;
     let parts: Vec<u64> = info["serverVersion"]
