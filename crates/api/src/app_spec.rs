@@ -127,7 +127,14 @@ impl ApplicationSpec {
 
     /// Whether automated sync is enabled (SE-014, SE-015).
     pub fn is_automated(&self) -> bool {
-        let automated = self.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
-        automated.is_some_and(|automated| automated.enabled.unwrap_or(true))
+        let policy = self.sync_policy.as_ref();
+        policy.and_then(|policy| policy.automated.as_ref()).is_some_and(AutomatedSync::is_enabled)
+    }
+}
+
+impl AutomatedSync {
+    /// Whether it is enabled, as it is unless it says otherwise (SE-014, SE-015).
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
     }
 }

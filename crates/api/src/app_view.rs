@@ -1,13 +1,18 @@
 //! What is read of stored Applications beside the types of their definition: words and values
-//! exactly as they are written, where they are shown, stored or compared as such.
+//! exactly as they are written, where they are shown, stored or compared as such. The lists of
+//! resources are read apart, since they may be long: [`ResourceView`] and [`ResultView`].
 
 use serde_json::Value;
 
+use super::app_spec::AutomatedSync;
 use super::operation::OperationPhase;
 use super::raw::Raw;
 use super::read::read_leniently;
 use super::resource_key::ResourceKey;
 use super::time;
+
+/// Where the results of the resources are.
+const RESULTS: &str = "/status/operationState/syncResult/resources";
 
 lenient! {
     /// Operation and status of an Application.
@@ -28,8 +33,6 @@ lenient! {
         pub operation_state: OperationStateView,
         /// Errors and warnings.
         pub conditions: Vec<ConditionView>,
-        /// The resources.
-        pub resources: Vec<ResourceView>,
         /// When it was compared.
         pub reconciled_at: Value,
     }
@@ -107,8 +110,6 @@ lenient! {
         pub revision: String,
         /// Those of several sources.
         pub revisions: Vec<String>,
-        /// The results of the resources.
-        pub resources: Vec<ResultView>,
     }
 
     /// The result of a sync for a resource.
@@ -154,21 +155,13 @@ lenient! {
     /// When and how to sync.
     pub struct SyncPolicyView {
         /// Settings of automated sync; absent without it.
-        pub automated: Option<AutomatedView>,
+        pub automated: Option<AutomatedSync>,
         /// Sync options.
         pub sync_options: Vec<String>,
         /// The retry strategy; null for none.
         pub retry: Value,
         /// Labels and annotations of the namespace; null for none.
         pub managed_namespace_metadata: Value,
-    }
-
-    /// Settings of automated sync.
-    pub struct AutomatedView {
-        /// Whether it is enabled, which is the default.
-        pub enabled: Option<bool>,
-        /// Whether it prunes.
-        pub prune: bool,
     }
 }
 
@@ -194,6 +187,20 @@ impl SyncResultView {
 }
 
 impl ResourceView {
+    /// Reads the rows of the resources in the status of an Application, as they are asked for.
+    pub fn rows(application: &Value) -> impl Iterator<Item = Self> {
+        application.items("/status/resources").iter().map(read_leniently)
+    }
+
+    /// The same without those that are Synced, and Healthy or without a health.
+    pub fn unsettled_rows(application: &Value) -> impl Iterator<Item = Self> {
+        let is_settled = |row: &&Value| {
+            row.field("status") == "Synced" && matches!(row.text("/health/status"), "" | "Healthy")
+        };
+        let rows = application.items("/status/resources").iter();
+        rows.filter(move |row| !is_settled(row)).map(read_leniently)
+    }
+
     /// Its key.
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
@@ -201,6 +208,22 @@ impl ResourceView {
 }
 
 impl ResultView {
+    /// Reads the results of the resources in the last operation of an Application, as they are
+    /// asked for.
+    pub fn rows(application: &Value) -> impl Iterator<Item = Self> {
+        application.items(RESULTS).iter().map(read_leniently)
+    }
+
+    /// The same without those of resources that were applied or pruned and are ready.
+    pub fn open_rows(application: &Value) -> impl Iterator<Item = Self> {
+        let is_open = |row: &&Value| {
+            [row.field("status"), row.field("hookPhase")].into_iter().any(|word| {
+                matches!(word, "SyncFailed" | "PruneFailed" | "Failed" | "Error" | "Running")
+            })
+        };
+        application.items(RESULTS).iter().filter(is_open).map(read_leniently)
+    }
+
     /// The key of its resource.
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)

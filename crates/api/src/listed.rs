@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::app_spec::ApplicationDestination;
+use super::app_spec::{ApplicationDestination, AutomatedSync};
 use super::operation::OperationPhase;
 use super::source::SourceHydrator;
 use super::sources;
@@ -57,15 +57,9 @@ lenient! {
     /// How an Application is synced.
     pub struct ListedSyncPolicy {
         /// By itself.
-        pub automated: Option<ListedAutomatedSync>,
+        pub automated: Option<AutomatedSync>,
         /// Options of its syncs.
         pub sync_options: Vec<String>,
-    }
-
-    /// Automated sync.
-    pub struct ListedAutomatedSync {
-        /// Whether it is enabled, unless it is absent.
-        pub enabled: Option<bool>,
     }
 
     /// A source.
@@ -213,7 +207,7 @@ impl ListedSpec {
 impl ListedSyncPolicy {
     /// Whether automated sync is enabled.
     pub fn is_automated(&self) -> bool {
-        self.automated.as_ref().is_some_and(|automated| automated.enabled.unwrap_or(true))
+        self.automated.as_ref().is_some_and(AutomatedSync::is_enabled)
     }
 }
 

@@ -7,11 +7,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::app_spec::AutomatedSync;
 use super::app_status::RevisionHistory;
 use super::application_set::{
     ApplicationSetSyncPolicy, IgnoreApplicationDifference, PreservedFields,
 };
 use super::operation::OperationInitiator;
+use super::raw::Raw;
 use super::read::read_leniently;
 use super::source::NameValue;
 use super::sources::{InEffect, listed};
@@ -103,19 +105,11 @@ views! {
     /// How an Application is synced.
     pub struct LiveSyncPolicy {
         /// Automated sync.
-        pub automated: Option<LiveAutomatedSync>,
+        pub automated: Option<AutomatedSync>,
         /// Options of its syncs, as written.
         pub sync_options: Option<Vec<Value>>,
         /// How failed syncs are tried again, as written.
         pub retry: Option<Map<String, Value>>,
-    }
-
-    /// Automated sync.
-    pub struct LiveAutomatedSync {
-        /// False disables it.
-        pub enabled: Option<bool>,
-        /// Whether it deletes what the source has no more.
-        pub prune: bool,
     }
 
     /// The status of an Application.
@@ -288,21 +282,15 @@ impl LiveMetadata {
     }
 }
 
-/// The spec of an object as it is written; null when it has none.
-pub fn spec_of(object: &Value) -> &Value {
-    object.get("spec").unwrap_or(&Value::Null)
-}
-
 impl LiveSpec {
     /// That of an Application, without the rest of it.
     pub fn of(application: &Value) -> Self {
-        read_leniently(spec_of(application))
+        read_leniently(application.spec())
     }
 
     /// Whether automated sync is enabled (SE-014, SE-015).
     pub fn is_automated(&self) -> bool {
-        let automated = self.sync_policy.automated.as_ref();
-        automated.is_some_and(|automated| automated.enabled.unwrap_or(true))
+        self.sync_policy.automated.as_ref().is_some_and(AutomatedSync::is_enabled)
     }
 
     /// Whether an automated sync would prune.
@@ -314,7 +302,7 @@ impl LiveSpec {
 impl LiveSetSpec {
     /// That of an ApplicationSet.
     pub fn of(set: &Value) -> Self {
-        read_leniently(spec_of(set))
+        read_leniently(set.spec())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Typed reading of raw objects, with errors that name the field.
 
+use std::mem::discriminant;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -69,11 +71,16 @@ fn leave_out(value: &mut Value, path: &Path) -> Option<()> {
     match (*last, at) {
         (Segment::Map { key }, Value::Object(fields)) => fields.remove(key).map(drop),
         (Segment::Seq { index }, Value::Array(items)) => {
-            let item = items.get_mut(*index)?;
-            match item.as_object().is_some_and(serde_json::Map::is_empty) {
+            let item = items.get(*index)?.clone();
+            if item.as_object().is_some_and(serde_json::Map::is_empty) {
                 // Not a list of objects.
-                true => drop(items.remove(*index)),
-                false => *item = Value::Object(serde_json::Map::new()),
+                items.retain(|one| !one.is_object());
+                return Some(());
+            }
+            // All of its type at once: a list may have more of them than are left out one by one.
+            let same_type = |one: &&mut Value| discriminant(&**one) == discriminant(&item);
+            for wrong in items.iter_mut().filter(same_type) {
+                *wrong = Value::Object(serde_json::Map::new());
             }
             Some(())
         }

@@ -10,6 +10,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
+use std::cell::LazyCell;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -158,7 +159,7 @@ pub fn blocking_of(application: &Value) -> Blocking {
     let status = &ApplicationView::of(application).status;
     let operation = &status.operation_state;
     let phase = OperationPhase::from_word(&operation.phase);
-    let of_operation = of_results(status, phase);
+    let of_operation = of_results(application, status, phase);
     let is_result = of_operation.is_some();
     let found = of_operation.or_else(|| of_resources(application, status));
     let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
@@ -234,12 +235,12 @@ type Found = (BlockingResource, Option<Timestamp>);
 
 /// The failed result of the operation, else what it waits for: a running hook
 /// before other resources. The results of a successful operation are ignored.
-fn of_results(status: &StatusView, phase: OperationPhase) -> Option<Found> {
+fn of_results(application: &Value, status: &StatusView, phase: OperationPhase) -> Option<Found> {
     if phase == OperationPhase::Succeeded {
         return None;
     }
     let operation = &status.operation_state;
-    let results = &operation.sync_result.resources;
+    let results: Vec<ResultView> = ResultView::open_rows(application).collect();
     let found = |result: &ResultView, health: Option<&HealthView>, state: &str| {
         let (state, message) = match health {
             Some(health) => (health.status.as_str(), &health.message),
@@ -251,13 +252,13 @@ fn of_results(status: &StatusView, phase: OperationPhase) -> Option<Found> {
     let failed = results.iter().find_map(|result| {
         let states = [&result.status, &result.hook_phase];
         let state = states.into_iter().find(|state| is_failure(state))?;
-        let health = live_health(status, result).filter(|_| state == "Failed");
-        Some(found(result, health, state))
+        let health = live_health(application, result).filter(|_| state == "Failed");
+        Some(found(result, health.as_ref(), state))
     });
     if failed.is_some() || !phase.is_running() {
         return failed;
     }
-    if let Some(resource) = unconfirmed(status) {
+    if let Some(resource) = unconfirmed(application, status) {
         return Some((resource, None));
     }
     let is_running = |result: &&ResultView| {
@@ -266,20 +267,21 @@ fn of_results(status: &StatusView, phase: OperationPhase) -> Option<Found> {
     let mut running = results.iter().filter(is_running);
     let hook = running.clone().find(|result| !result.hook_type.is_empty());
     let result = hook.or_else(|| running.next())?;
-    Some(found(result, live_health(status, result), "Running"))
+    Some(found(result, live_health(application, result).as_ref(), "Running"))
 }
 
 /// The health of a resource of the operation, if it is not Healthy.
-fn live_health<'a>(status: &'a StatusView, result: &ResultView) -> Option<&'a HealthView> {
+fn live_health(application: &Value, result: &ResultView) -> Option<HealthView> {
     let key = result.key();
-    let resource = status.resources.iter().find(|resource| resource.key() == key)?;
-    resource.health.as_ref().filter(|_| rank_of(resource) > 0)
+    let resource = ResourceView::unsettled_rows(application).find(|one| one.key() == key)?;
+    let blocks = rank_of(&resource) > 0;
+    resource.health.filter(|_| blocks)
 }
 
 /// The resource with the worst health, else one that is not synced, rather one that a
 /// sync would change than one that nothing prunes; the first one listed in case of a tie.
 fn of_resources(application: &Value, status: &StatusView) -> Option<Found> {
-    let resources = &status.resources;
+    let resources: Vec<ResourceView> = ResourceView::unsettled_rows(application).collect();
     // `min_by_key` returns the first minimum.
     let worst = resources.iter().filter(|one| rank_of(one) > 0 && counts(status, one));
     if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
@@ -294,7 +296,9 @@ fn of_resources(application: &Value, status: &StatusView) -> Option<Found> {
     // Also of a rollout, which disables automated sync and keeps this setting.
     let automated = SpecView::of(application).sync_policy.automated;
     let prunes = automated.is_some_and(|automated| automated.prune);
-    let kept = |resource: &ResourceView| kept::why(&status.operation_state, prunes, resource);
+    let operation = &status.operation_state.operation;
+    let results = LazyCell::new(|| ResultView::rows(application).collect::<Vec<_>>());
+    let kept = |resource: &ResourceView| kept::why(resource, prunes, operation, || &results);
     if let Some(resource) = out.clone().find(|resource| kept(resource).is_none()) {
         return Some((BlockingResource::of_resource(resource, OUT_OF_SYNC, ""), None));
     }
@@ -333,14 +337,14 @@ fn rank_of(resource: &ResourceView) -> u8 {
 
 /// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
 /// field for it but the message.
-fn unconfirmed(status: &StatusView) -> Option<BlockingResource> {
+fn unconfirmed(application: &Value, status: &StatusView) -> Option<BlockingResource> {
     let message = status.operation_state.message.strip_prefix(WAITS_FOR_CONFIRMATION)?;
     let wanted = message.split(' ').next()?;
-    let is_named = |resource: &&ResourceView| {
+    let is_named = |resource: &ResourceView| {
         let ResourceView { group, kind, name, .. } = resource;
         wanted == format!("{group}/{kind}/{name}")
     };
-    let resource = status.resources.iter().find(is_named)?;
+    let resource = ResourceView::rows(application).find(is_named)?;
     let (state, why) = (kept::REQUIRES_CONFIRMATION, kept::TO_CONFIRM);
-    Some(BlockingResource::of_resource(resource, state, why))
+    Some(BlockingResource::of_resource(&resource, state, why))
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::health::{self, Checks, Health};
 use wavegate_api::annotations::sync_wave;
-use wavegate_api::app_view::{ApplicationView, HealthView};
+use wavegate_api::app_view::{HealthView, ResourceView, ResultView};
 use wavegate_api::kind::KindRef;
 use wavegate_api::raw::OwnerReference;
 use wavegate_api::{Raw, ResourceKey};
@@ -154,9 +154,8 @@ impl OwnedResource {
 /// The resources in the status of an Application and the hooks of its last operation,
 /// without children: PreSync hooks first, then by wave, the other hooks last.
 pub fn listed_resources(application: &Value) -> Vec<OwnedResource> {
-    let status = ApplicationView::of(application).status;
     let mut nodes: BTreeMap<ResourceKey, OwnedResource> = BTreeMap::new();
-    for resource in status.resources {
+    for resource in ResourceView::rows(application) {
         let key = resource.key();
         let health = resource.health.filter(|health| !health.status.is_empty());
         let health = health.map(|HealthView { status, message, .. }| Health {
@@ -174,7 +173,7 @@ pub fn listed_resources(application: &Value) -> Vec<OwnedResource> {
         };
         nodes.insert(key, node);
     }
-    for result in status.operation_state.sync_result.resources {
+    for result in ResultView::rows(application) {
         let has_failed = matches!(result.status.as_str(), "SyncFailed" | "PruneFailed")
             || matches!(result.hook_phase.as_str(), "Failed" | "Error");
         let key = result.key();

@@ -234,16 +234,16 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 /// What the sync has to do, in one line.
 fn summary(application: &Value, what: &OperationArgs, manifests: &Manifests) -> String {
     // Others are neither applied nor pruned.
-    let selected = |resource: &&ResourceView| {
+    let selected = |resource: &ResourceView| {
         what.resources.is_empty() || manual::is_selected(&what.resources, &resource.key())
     };
     let left_over = match manifests.named {
         true => "left over (--prune deletes them)".to_owned(),
         false => format!("left over (--prune --name {} deletes them)", manifests.name),
     };
-    let resources = ApplicationView::of(application).status.resources;
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    for resource in resources.iter().filter(selected).filter(|resource| !resource.hook) {
+    let resources = ResourceView::rows(application).filter(|resource| !resource.hook);
+    for resource in resources.filter(selected) {
         let what = match (resource.requires_pruning, resource.status.as_str()) {
             (true, _) if what.prune => "to prune",
             (true, _) => &left_over,

@@ -126,9 +126,8 @@ impl Progress {
     /// Progress of an Application as it was before its operation: older health is not
     /// reported. `waves` are those of known manifests.
     pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
-        let application = ApplicationView::of(application);
-        let health = health_of(&application).collect();
-        let listed = application.status.resources.iter().map(ResourceView::key);
+        let health = health_of(application).collect();
+        let listed = ResourceView::rows(application).map(|resource| resource.key());
         let subjects = listed.chain(waves.keys().cloned()).map(|key| indented(&title(&key)));
         let width = subjects.map(|subject| subject.chars().count()).max().unwrap_or_default();
         Self { health, waves, width, ..Self::default() }
@@ -148,11 +147,11 @@ impl Progress {
         let attempt = || Attempt::read(of_version()).map(|attempt| attempt.to_string());
         self.operation(&status.operation_state, attempt, &mut lines);
         let listed: BTreeMap<ResourceKey, i64> =
-            status.resources.iter().map(|item| (item.key(), item.sync_wave)).collect();
-        for result in &status.operation_state.sync_result.resources {
-            self.result(result, &listed, &mut lines);
+            ResourceView::rows(version).map(|item| (item.key(), item.sync_wave)).collect();
+        for result in ResultView::rows(version) {
+            self.result(&result, &listed, &mut lines);
         }
-        for (key, new) in health_of(application) {
+        for (key, new) in health_of(version) {
             let old = self.health.insert(key.clone(), new.clone());
             // Of resources that this operation has not applied, others report.
             if old.as_ref() != Some(&new) && self.parts.contains(&key) {
@@ -291,13 +290,12 @@ fn short_revision(state: &OperationStateView) -> String {
     revisions.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(", ")
 }
 
-fn health_of(
-    application: &ApplicationView,
-) -> impl Iterator<Item = (ResourceKey, (String, String))> {
-    application.status.resources.iter().filter(|item| !item.hook).filter_map(|item| {
+fn health_of(application: &Value) -> impl Iterator<Item = (ResourceKey, (String, String))> {
+    ResourceView::rows(application).filter(|item| !item.hook).filter_map(|item| {
+        let key = item.key();
         // What is still to be created has no health to report.
-        let health = item.health.as_ref().filter(|health| health.status != "Missing")?;
-        Some((item.key(), (health.status.clone(), health.message.clone())))
+        let health = item.health.filter(|health| health.status != "Missing")?;
+        Some((key, (health.status, health.message)))
     })
 }
 

@@ -80,7 +80,7 @@ impl OperationResult {
             revisions,
             started_at: text(&state.started_at),
             finished_at: text(&state.finished_at),
-            resources: state.sync_result.resources.into_iter().map(resource).collect(),
+            resources: ResultView::rows(application).map(resource).collect(),
         }
     }
 

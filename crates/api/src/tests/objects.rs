@@ -222,6 +222,27 @@ fn automated_sync_is_enabled_unless_disabled() {
     }
 }
 
+/// However many items of a list are wrong, the others and the other fields are read.
+#[test]
+fn wrong_items_of_a_list_hide_nothing_else() {
+    let wrong: Vec<Value> =
+        (0..300).flat_map(|n| [json!(n), json!({"n": n}), json!([n])]).collect();
+    for items in [wrong.clone(), wrong[..1].to_vec(), vec![json!({}); 300]] {
+        let mut options = items.clone();
+        options.insert(items.len() / 2, json!("Prune=false"));
+        options.push(json!("Validate=false"));
+        let raw = json!({"project": "shop", "syncPolicy": {"syncOptions": options}});
+        let spec: ApplicationSpec = read_leniently(&raw);
+        assert_eq!(spec.project, "shop");
+        assert_eq!(spec.sync_policy.unwrap().sync_options, ["Prune=false", "Validate=false"]);
+    }
+    // The objects of a list keep their places.
+    let raw = json!({"sources": [{"path": "a"}, 1, {"path": "b"}]});
+    let sources = read_leniently::<ApplicationSpec>(&raw).sources;
+    let paths: Vec<&str> = sources.iter().map(|source| source.path.as_str()).collect();
+    assert_eq!(paths, ["a", "", "b"]);
+}
+
 /// An absent list must not be read as an empty list.
 #[test]
 fn an_application_set_without_generators_is_rejected() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::access::{self, ClusterFact, ProjectFact};
-use wavegate_api::app_view::{ApplicationView, ResourceView, SpecView};
+use wavegate_api::app_view::{ResourceView, SpecView};
 use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw, ResourceKey};
 
 /// Which of the tracked objects may be deleted, besides the rules of the project.
@@ -112,6 +112,6 @@ pub fn without_project() -> AppProjectSpec {
 /// The objects of the last comparison: without those that were not permitted, whose state
 /// is Unknown (SE-146).
 fn listed(application: &Value) -> BTreeSet<ResourceKey> {
-    let rows = ApplicationView::of(application).status.resources;
-    rows.iter().filter(|row| row.status != "Unknown").map(ResourceView::key).collect()
+    let rows = ResourceView::rows(application).filter(|row| row.status != "Unknown");
+    rows.map(|row| row.key()).collect()
 }

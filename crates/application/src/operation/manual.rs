@@ -11,6 +11,7 @@ use crate::app::Fields;
 use crate::deletion::asked_at;
 use crate::operation::{OperationStage, of_spec, operation_stage};
 use wavegate_api::annotations::is_skipped;
+use wavegate_api::app_spec::AutomatedSync;
 use wavegate_api::app_view::{
     ApplicationView, OperationStateView, ResourceView, SpecView, SyncPolicyView,
 };
@@ -134,7 +135,7 @@ pub fn requested_operation(application: &Value, request: &SyncRequest) -> Result
         sync.insert("syncOptions".to_owned(), options.into());
     }
     if !request.resources.is_empty() {
-        let known = ApplicationView::of(application).status.resources;
+        let known: Vec<ResourceView> = ResourceView::rows(application).collect();
         let resources = resources(&known, &request.resources)?;
         sync.insert("resources".to_owned(), json!(resources));
     }
@@ -178,8 +179,8 @@ fn revisions(
             ),
         ));
     }
-    let automated = policy.automated.as_ref();
-    if automated.is_some_and(|own| own.enabled.unwrap_or(true)) && !request.dry_run {
+    let is_automated = policy.automated.as_ref().is_some_and(AutomatedSync::is_enabled);
+    if is_automated && !request.dry_run {
         for (revision, source) in given.iter().zip(&sources) {
             let target = match source.field("targetRevision") {
                 "" => "HEAD",

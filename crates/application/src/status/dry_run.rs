@@ -6,7 +6,7 @@ use crate::app::Fields;
 use crate::deletion::asked_at;
 use crate::operation::{self, OperationStage};
 use wavegate_api::annotations::{REFRESH, annotation_of, finalizers_of};
-use wavegate_api::app_view::{ApplicationView, ConditionView, ResourceView, StatusView};
+use wavegate_api::app_view::{ApplicationView, ConditionView, ResourceView};
 use wavegate_api::operation::{RequestView, SyncOperationResource, SyncRequestView};
 
 /// The intended writes, from the stored Application and the one that was decided.
@@ -40,7 +40,7 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
         OperationStage::Idle => {}
     }
     if was.operation.is_object() || starts {
-        lines.extend(of_sync(&request.sync.unwrap_or_default(), &is.status));
+        lines.extend(of_sync(&request.sync.unwrap_or_default(), after));
     }
     let (was, is) = (&was.status, &is.status);
     for (field, was, is) in [
@@ -67,14 +67,14 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
 }
 
 /// What the sync would do to each resource that differs from the source.
-fn of_sync(sync: &SyncRequestView, status: &StatusView) -> Vec<String> {
+fn of_sync(sync: &SyncRequestView, application: &Value) -> Vec<String> {
     let is_selected = |resource: &ResourceView| {
         let ResourceView { group, kind, name, .. } = resource;
         let same =
             |one: &SyncOperationResource| (&one.group, &one.kind, &one.name) == (group, kind, name);
         sync.resources.is_empty() || sync.resources.iter().any(same)
     };
-    let line = |resource: &ResourceView| {
+    let line = |resource: ResourceView| {
         let ResourceView { kind, namespace, name, .. } = resource;
         let slash = if namespace.is_empty() { "" } else { "/" };
         let what = match (resource.requires_pruning, sync.prune) {
@@ -84,6 +84,6 @@ fn of_sync(sync: &SyncRequestView, status: &StatusView) -> Vec<String> {
         };
         format!("{what} {kind} {namespace}{slash}{name}")
     };
-    let resources = status.resources.iter();
+    let resources = ResourceView::unsettled_rows(application);
     resources.filter(|one| one.status == "OutOfSync" && is_selected(one)).map(line).collect()
 }

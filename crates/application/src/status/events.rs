@@ -46,16 +46,41 @@ pub struct ApplicationEvent {
     pub change: String,
 }
 
-/// Whether a write ends what clients wait for: who sees it finds its Events.
-pub fn are_first(before: &Value, after: &Value, events: &[ApplicationEvent]) -> bool {
-    let ends = events.iter().any(|event| event.reason == COMPLETED);
-    !events.is_empty() && (ends || is_waited_for(before, after))
+/// What a write changes in an Application: the stored version, and the one to be stored.
+#[derive(Debug)]
+pub struct StatusChange {
+    before: ApplicationView,
+    after: ApplicationView,
+}
+
+impl StatusChange {
+    /// That between two versions.
+    pub fn of(before: &Value, after: &Value) -> Self {
+        let [before, after] = [before, after].map(ApplicationView::of);
+        Self { before, after }
+    }
+
+    /// The Events of the differences. What identifies each of them depends on the stored version
+    /// only, and on what is announced: a write that is repeated has the same ones, whatever time
+    /// it is then, and whether this process or its successor repeats it.
+    pub fn events(&self) -> Vec<ApplicationEvent> {
+        let Self { before, after } = self;
+        let mut events = of_operation(before, after);
+        events.extend(of_comparison(&before.status, &after.status));
+        events.extend(errors(&before.status, &after.status));
+        events
+    }
+
+    /// Whether the write ends what clients wait for, so that who sees it finds these Events of it.
+    pub fn announces(&self, events: &[ApplicationEvent]) -> bool {
+        let ends = events.iter().any(|event| event.reason == COMPLETED);
+        !events.is_empty() && (ends || is_waited_for(&self.before.status, &self.after.status))
+    }
 }
 
 /// Whether a write is what clients wait for after the end of an operation: the first comparison
 /// after it, or a state that is Synced and Healthy.
-fn is_waited_for(before: &Value, after: &Value) -> bool {
-    let [before, after] = [before, after].map(|object| ApplicationView::of(object).status);
+fn is_waited_for(before: &StatusView, after: &StatusView) -> bool {
     let time = |value: &Value| value.as_str().and_then(from_rfc3339);
     let finished = time(&after.operation_state.finished_at);
     let is_compared = |status: &StatusView| {
@@ -64,18 +89,7 @@ fn is_waited_for(before: &Value, after: &Value) -> bool {
     };
     let is_good =
         |status: &StatusView| status.sync.status == "Synced" && status.health.status == "Healthy";
-    (is_compared(&after) && !is_compared(&before)) || (is_good(&after) && !is_good(&before))
-}
-
-/// The Events of the differences. What identifies each of them depends on the stored version
-/// only, and on what is announced: a write that is repeated has the same ones, whatever time it
-/// is then, and whether this process or its successor repeats it.
-pub fn status_events(before: &Value, after: &Value) -> Vec<ApplicationEvent> {
-    let [before, after] = [before, after].map(ApplicationView::of);
-    let mut events = of_operation(&before, &after);
-    events.extend(of_comparison(&before.status, &after.status));
-    events.extend(errors(&before.status, &after.status));
-    events
+    (is_compared(after) && !is_compared(before)) || (is_good(after) && !is_good(before))
 }
 
 /// The start and the end of an operation.
@@ -220,10 +234,11 @@ fn without_numbers(message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::status_events;
+    use super::StatusChange;
 
     fn texts(before: &Value, after: &Value) -> Vec<String> {
-        status_events(before, after)
+        StatusChange::of(before, after)
+            .events()
             .iter()
             .map(|event| {
                 assert!(event.warning, "{event:?}");
@@ -260,7 +275,7 @@ mod tests {
             }
             let after = started(&operation, "2");
             let of = |before: &Value, after: &Value| -> Vec<(&str, String)> {
-                let all = status_events(before, after).into_iter();
+                let all = StatusChange::of(before, after).events().into_iter();
                 all.map(|event| (event.reason, event.text)).collect()
             };
             let want = vec![("OperationStarted", want.to_owned())];
@@ -274,7 +289,11 @@ mod tests {
     fn the_end_of_an_operation_names_its_revisions_as_se_541() {
         let of = |state: Value| -> Vec<String> {
             let after = json!({"status": {"operationState": state}});
-            status_events(&json!({}), &after).into_iter().map(|event| event.text).collect()
+            StatusChange::of(&json!({}), &after)
+                .events()
+                .into_iter()
+                .map(|event| event.text)
+                .collect()
         };
         let cases = [
             (json!({"revision": "a"}), "Sync operation to a succeeded"),

@@ -8,7 +8,7 @@ use super::events::{EventRecord, Events, Once};
 use crate::watch::object::StoredObject;
 use wavegate_api::Raw;
 use wavegate_api::conditions::application::DELETION_ERROR;
-use wavegate_application::events::{ApplicationEvent, are_first, status_events};
+use wavegate_application::events::{ApplicationEvent, StatusChange};
 use wavegate_application::operation::given;
 
 /// The last changes of an Application that got Events.
@@ -43,7 +43,7 @@ impl Announced {
 
     /// Publishes the differences between two stored versions.
     pub fn publish(&mut self, to: &Events, before: &Value, after: &Value) {
-        let records = self.take_new(records(status_events(before, after)));
+        let records = self.take_new(records(StatusChange::of(before, after).events()));
         log(&records, after);
         if records.is_empty() {
             return;
@@ -58,8 +58,9 @@ impl Announced {
     /// latter announces something that clients wait for: who sees it finds the Events. Returns
     /// whether it does.
     pub async fn publish_first(&mut self, to: &Events, before: &Value, after: &Value) -> bool {
-        let events = status_events(before, after);
-        if !are_first(before, after, &events) {
+        let change = StatusChange::of(before, after);
+        let events = change.events();
+        if !change.announces(&events) {
             return false;
         }
         let records = self.take_new(records(events));
@@ -119,7 +120,7 @@ fn log(records: &[EventRecord], after: &Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Announced, records, status_events};
+    use super::{Announced, StatusChange, records};
 
     /// A repeated write has the Events of the first one, whatever the time is then; the same
     /// change again, within a second, has its own.
@@ -133,7 +134,7 @@ mod tests {
         let before = app("1", "OutOfSync", "Missing");
         let mut announced = Announced::default();
         let mut publish = |after: &Value| -> Vec<bool> {
-            let new = announced.take_new(records(status_events(&before, after)));
+            let new = announced.take_new(records(StatusChange::of(&before, after).events()));
             new.iter().map(|record| record.once.is_some()).collect()
         };
         assert_eq!(publish(&app("2", "Synced", "Healthy")), [true; 4]);
@@ -141,8 +142,8 @@ mod tests {
         assert_eq!(publish(&app("3", "Synced", "Degraded")), [true], "only the health differs");
         announced.stored();
         let again = |announced: &mut Announced, health: &str| -> Vec<bool> {
-            let new =
-                announced.take_new(records(status_events(&before, &app("2", "Synced", health))));
+            let new = announced
+                .take_new(records(StatusChange::of(&before, &app("2", "Synced", health)).events()));
             new.iter().map(|record| record.once.is_some()).collect()
         };
         assert_eq!(again(&mut announced, "Degraded"), [false; 4]);

@@ -1,6 +1,8 @@
 //! Resources that are no longer in the source and are not pruned.
 
-use wavegate_api::app_view::{OperationStateView, ResourceView};
+use serde_json::Value;
+
+use wavegate_api::app_view::{ResourceView, ResultView};
 use wavegate_api::operation::RequestView;
 
 /// The status of a resource that stays OutOfSync, since nothing prunes it.
@@ -26,18 +28,20 @@ const BY_OPTION: &str = "its sync option Prune=false keeps it";
 pub(super) const BY_LAST_SYNC: &str = "the last sync did not prune it";
 
 /// Why an OutOfSync resource is not pruned; `None` for one that is in the source, is
-/// pruned, or will be. `prunes`: whether automated sync does.
-pub(super) fn why(
-    operation: &OperationStateView,
-    prunes: bool,
+/// pruned, or will be. `prunes`: whether automated sync does; `operation`: what was requested last,
+/// and the `results` of that.
+pub(super) fn why<'a>(
     resource: &ResourceView,
+    prunes: bool,
+    operation: &Value,
+    results: impl Fn() -> &'a [ResultView],
 ) -> Option<&'static str> {
     if !resource.requires_pruning {
         return None;
     }
     let key = resource.key();
-    let result = operation.sync_result.resources.iter().find(|result| result.key() == key);
-    let is_dry_run = || RequestView::of(&operation.operation).sync.is_some_and(|sync| sync.dry_run);
+    let result = results().iter().find(|result| result.key() == key);
+    let is_dry_run = || RequestView::of(operation).sync.is_some_and(|sync| sync.dry_run);
     match result.map(|result| (result.status.as_str(), result.message.as_str())) {
         Some(("PruneSkipped", message)) if message.contains("no prune") => Some(BY_OPTION),
         Some(("PruneSkipped", _)) if prunes => Some(BY_LAST_SYNC),

@@ -34,7 +34,7 @@ use self::texts::Given;
 pub use self::{error::GenerateError, limits::Limits};
 use gotemplate::go::Env;
 use wavegate_api::application_set::ApplicationSetSyncPolicy;
-use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::live::LiveSetSpec;
 use wavegate_api::{API_VERSION, Raw, annotations::RESOURCES_FINALIZER, unknown};
 
 /// The generated set.
@@ -147,7 +147,7 @@ fn generate_into(
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
 ) -> Result<(), GenerateError> {
-    let spec = spec_of(set);
+    let spec = set.spec();
     let mut engine = Engine::of(spec, limits, env)?;
     let mut evaluation = GeneratorEvaluation::new(spec, &mut engine, &mut *env, inputs, reads);
     let mut evaluated = Vec::new();
@@ -201,7 +201,7 @@ fn render_output(
     take: &mut dyn FnMut(Value, String),
 ) -> Result<Option<GenerateError>, GenerateError> {
     let mut template =
-        overrides::merge(&output.template, spec_of(set).get("template").unwrap_or(&Value::Null));
+        overrides::merge(&output.template, set.spec().get("template").unwrap_or(&Value::Null));
     let Some(first) = output.sets.first() else { return Ok(None) };
     if let Err((place, cause)) = values_object::parse(&mut template) {
         let parameters = first.origin.clone();
@@ -246,7 +246,7 @@ fn render_one(
     let mut application = Value::Object(application);
     add_finalizer(&mut application, &LiveSetSpec::of(set).sync_policy);
     let place = "spec.templatePatch";
-    let text = match spec_of(set).get("templatePatch") {
+    let text = match set.spec().get("templatePatch") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text),
         Some(_) => {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use wavegate_api::live::spec_of;
+use wavegate_api::Raw;
 use wavegate_api::raw::object_at;
 use wavegate_api::yaml;
 
@@ -33,7 +33,7 @@ pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
         _ => return Err("the rendered patch is not an object".to_owned()),
     };
     check(&patch)?;
-    let project = spec_of(application).get("project").filter(|project| !project.is_null());
+    let project = application.spec().get("project").filter(|project| !project.is_null());
     let project = project.cloned();
     if let Value::Object(target) = application {
         merge_object(target, &patch, &mut Vec::new())?;

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::budget::MaxUpdate;
 use wavegate_api::Raw;
-use wavegate_api::live::spec_of;
 use wavegate_api::unknown::{self, Unknown};
 
 /// The labels of a generated Application.
@@ -164,7 +163,7 @@ impl Membership {
 impl StepStrategy {
     /// That of an ApplicationSet, and its configuration errors.
     pub fn of(set: &Value) -> (Self, Vec<Problem>) {
-        Self::read(spec_of(set).get("strategy"))
+        Self::read(set.spec().get("strategy"))
     }
 
     /// Parses `spec.strategy` of an ApplicationSet, absent means AllAtOnce, and

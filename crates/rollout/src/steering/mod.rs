@@ -29,7 +29,7 @@ pub use self::pause::{pause_set, paused_by_policies, resume_set, unpause_command
 pub use self::run::{Run, current_run, number_of};
 pub use self::select::selects_set;
 use wavegate_api::Raw;
-use wavegate_api::live::{LiveMetadata, spec_of};
+use wavegate_api::live::LiveMetadata;
 use wavegate_api::time::to_rfc3339;
 
 /// Who speaks, and when.
@@ -117,12 +117,12 @@ impl RequestedChange {
                 return json!({"metadata": metadata});
             }
             Self::Entries { list, entries } => {
-                let stored = spec_of(object).items(&format!("/{list}"));
+                let stored = object.spec().items(&format!("/{list}"));
                 let all: Vec<&Value> = stored.iter().chain(entries).collect();
                 json!({*list: all})
             }
             Self::Removal { list, entries } => {
-                let stored = spec_of(object).items(&format!("/{list}"));
+                let stored = object.spec().items(&format!("/{list}"));
                 let left: Vec<&Value> =
                     stored.iter().filter(|entry| !entries.contains(entry)).collect();
                 json!({*list: left})

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{RequestedChange, Verdict, applications_text, selects_set};
 use wavegate_api::annotations::{PAUSED, annotation_of};
-use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::live::LiveSetSpec;
 use wavegate_api::steering::RolloutPolicySpec;
 use wavegate_api::{Raw, read_leniently};
 
@@ -73,7 +73,7 @@ pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
 fn by_policies<'a>(set: &Value, policies: &'a [impl AsRef<Value>]) -> Vec<&'a str> {
     let pauses = |policy: &&Value| {
         // One that is not understood is no permission.
-        let spec: RolloutPolicySpec = read_leniently(spec_of(policy));
+        let spec: RolloutPolicySpec = read_leniently(policy.spec());
         spec.paused && selects_set(policy, set).unwrap_or(true)
     };
     policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect()

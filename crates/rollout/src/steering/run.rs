@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::application_set::is_owned;
 pub use crate::rollout::steer::number_of;
 use wavegate_api::annotations::{PAUSED, annotation_of};
-use wavegate_api::live::spec_of;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
 use wavegate_api::{Raw, read_leniently};
 
@@ -40,7 +39,7 @@ impl Run {
         let status: RolloutRunStatus = stored.map(read_leniently).unwrap_or_default();
         Self {
             name: run.name().to_owned(),
-            spec: read_leniently(spec_of(run)),
+            spec: read_leniently(run.spec()),
             is_known: stored.is_some(),
             is_paused: status.phase == RunPhase::Paused,
             status,

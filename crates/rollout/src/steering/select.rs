@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::application_set::generate::generated::labels_of;
 use crate::rollout::steer::rules;
 use wavegate_api::Raw;
-use wavegate_api::live::spec_of;
 use wavegate_api::steering::SetSelector;
 
 /// Whether a policy selects a set, as the controller decides it.
@@ -18,7 +17,7 @@ pub fn selects_set(policy: &Value, set: &Value) -> Result<bool, String> {
     if policy.namespace() != set.namespace() {
         return Ok(false);
     }
-    let stored = spec_of(policy).get("applicationSets").unwrap_or(&Value::Null);
+    let stored = policy.spec().get("applicationSets").unwrap_or(&Value::Null);
     let selector = Option::<SetSelector>::deserialize(stored).map_err(|error| error.to_string())?;
     rules::policy_selects(&selector.unwrap_or_default(), set.name(), &labels_of(set))
 }

@@ -7,7 +7,7 @@ use super::Push;
 use super::generators::is_at;
 use wavegate_api::annotations::MANIFEST_GENERATE_PATHS;
 use wavegate_api::glob::Glob;
-use wavegate_api::live::{LiveSource, spec_of};
+use wavegate_api::live::LiveSource;
 use wavegate_api::sources::InEffect;
 use wavegate_api::{Raw, read_leniently};
 
@@ -24,7 +24,7 @@ const MAX_STEPS: u64 = 10_000_000;
 /// all of them, each push counts.
 pub fn deploys_push(application: &Value, push: &Push) -> bool {
     let annotation = application.annotation(MANIFEST_GENERATE_PATHS).unwrap_or_default();
-    InEffect::of(spec_of(application)).list.iter().any(|source| {
+    InEffect::of(application.spec()).list.iter().any(|source| {
         let LiveSource { repo_url, target_revision, path, .. } = read_leniently(source);
         !repo_url.is_empty()
             && push.repositories.iter().any(|repository| repository.is(&repo_url))

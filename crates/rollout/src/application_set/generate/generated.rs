@@ -22,7 +22,8 @@ use crate::rollout::steps::{self, Labels, Membership, Problem, StepStrategy};
 use crate::rollout::{self};
 use wavegate_api::Raw;
 use wavegate_api::annotations::{ROLLOUT, RUN};
-use wavegate_api::live::{LiveMetadata, LiveSetSpec, LiveSpec, spec_of};
+use wavegate_api::live::{LiveSetSpec, LiveSpec};
+use wavegate_api::raw::texts_of;
 use wavegate_application::deployed::without_revisions;
 
 /// The result of reading the spec of a set.
@@ -265,8 +266,8 @@ impl Collector {
         if self.in_rollout {
             autosync::disable(&mut application);
         }
-        let base = spec_digest(&without_revisions(spec_of(&application)));
-        let digest = spec_digest(spec_of(&application));
+        let base = spec_digest(&without_revisions(application.spec()));
+        let digest = spec_digest(application.spec());
         let steps = Membership { steps };
         let wanted = Wanted {
             name,
@@ -305,7 +306,7 @@ impl Collector {
             .map(|wanted| (wanted.name.to_string(), wanted.steps.clone()))
             .collect();
         Generated {
-            generation: LiveMetadata::of(set).generation,
+            generation: set.generation(),
             generators: elements.map(spec_digest).collect(),
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
             misspelt: steps::strategy_problems(set),
@@ -367,8 +368,7 @@ pub fn generated_labels(generation: &desired::Generation) -> BTreeMap<String, La
 
 /// The labels of an Application that are text.
 pub fn labels_of(application: &Value) -> Labels {
-    let labels = application.labels().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    texts_of(application.labels())
 }
 
 /// Eight bytes of a digest of a spec: enough to distinguish versions of an

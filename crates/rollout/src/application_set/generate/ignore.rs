@@ -9,7 +9,7 @@ mod keep;
 use serde_json::Value;
 
 use wavegate_api::Raw;
-use wavegate_api::live::{LiveSetSpec, spec_of};
+use wavegate_api::live::LiveSetSpec;
 use wavegate_api::raw::object_at;
 use wavegate_engine::diff::jq::{Jq, JqError, JqExpression, Question};
 use wavegate_engine::diff::path::{Defect, Path, PathStep, Pointer, parse_pointer};
@@ -204,7 +204,7 @@ fn store(stored: &mut Value, target: &Value) -> bool {
         }
     };
     let Some(stored) = stored.as_object_mut() else { return false };
-    put(stored.entry("spec").or_insert(Value::Null), spec_of(target));
+    put(stored.entry("spec").or_insert(Value::Null), target.spec());
     let metadata = target.get("metadata").and_then(Value::as_object).into_iter().flatten();
     if let Some(stored) = object_at(stored, "metadata") {
         for (field, value) in metadata {

@@ -20,9 +20,9 @@ use wavegate_api::annotations::{
     REFRESH, RESOURCES_FINALIZER, annotation_of, finalizers_of, is_skipped,
 };
 use wavegate_api::conditions::application as condition;
-use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource, spec_of};
+use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource};
 use wavegate_api::sources::InEffect;
-use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode, read_leniently};
+use wavegate_api::{HealthStatus, OperationPhase, Raw, SyncStatusCode, read_leniently};
 use wavegate_application::deployed;
 use wavegate_application::normalize;
 use wavegate_engine::blocking_resource::{self, Blocking};
@@ -167,7 +167,7 @@ impl Existing {
 /// the generated spec is a different one ([`Comparison`]).
 pub(crate) fn observe(live: &Value, app: &LiveApplication, spec_differs: bool) -> Observed {
     let LiveApplication { spec, status, .. } = app;
-    let in_effect = InEffect::of(spec_of(live));
+    let in_effect = InEffect::of(live.spec());
     let has = |is: fn(&str) -> bool| status.conditions.iter().any(|one| is(&one.type_));
     let Blocking { resource, reason: detail, until, needs_confirmation, .. } =
         blocking_resource::blocking_of(live);

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::rollout::Start;
-use wavegate_api::live::{LiveSpec, LiveSyncPolicy, spec_of};
+use wavegate_api::Raw;
+use wavegate_api::live::{LiveSpec, LiveSyncPolicy};
 use wavegate_api::sources::InEffect;
 use wavegate_engine::promotion::{PROMOTION, USERNAME, promotion_text};
 
@@ -17,7 +18,7 @@ pub(crate) fn build(start: &Start, set: &str, generated: &Value) -> Value {
     let prunes = spec.prunes();
     let LiveSyncPolicy { sync_options, retry, .. } = spec.sync_policy;
     let (revision, revisions) = match start.revisions.as_slice() {
-        revisions if InEffect::of(spec_of(generated)).is_list() => {
+        revisions if InEffect::of(generated.spec()).is_list() => {
             (None, Some(revisions).filter(|all| !all.is_empty()))
         }
         revisions => (revisions.first(), None),

@@ -8,7 +8,8 @@ use crate::application_set::generate::policy::Policy;
 use crate::application_set::generate::preserve::{self, Preserve};
 use crate::application_set::plan::owner::{ApplicationOwner, Identity, guard, owner_references};
 use wavegate_api::API_VERSION;
-use wavegate_api::live::{LiveMetadata, spec_of};
+use wavegate_api::Raw;
+use wavegate_api::live::LiveMetadata;
 use wavegate_application::normalize;
 use wavegate_engine::merge_patch::merge_patch;
 
@@ -116,7 +117,7 @@ fn patch(
     metadata: &LiveMetadata,
 ) -> Result<Option<Value>, String> {
     let target = target(rules, generated, live, metadata)?;
-    let (old, new) = (spec_of(live), spec_of(&target));
+    let (old, new) = (live.spec(), target.spec());
     let spec = if normalize::equal_specs(old, new) { None } else { merge_patch(old, new) };
     let mut changed = Map::new();
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
@@ -157,7 +158,7 @@ fn target(
     live: &Value,
     metadata: &LiveMetadata,
 ) -> Result<Value, String> {
-    let mut spec = spec_of(generated).clone();
+    let mut spec = generated.spec().clone();
     normalize::empty_objects(&mut spec);
     let mut target = json!({
         "apiVersion": API_VERSION,

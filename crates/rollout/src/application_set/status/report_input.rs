@@ -22,6 +22,7 @@ use crate::rollout::steps::{StepStrategy, step_memberships};
 use crate::rollout::wait::WaitKind;
 use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::app_status::ResourceStatus;
+use wavegate_api::app_view::ResourceView;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus, WaitingFor};
 use wavegate_api::conditions::{application as of_application, application_set as condition};
 use wavegate_api::live::LiveApplication;
@@ -128,9 +129,8 @@ pub fn read_rollout(status: &stored::Status, summary: &RolloutStatus) -> Rollout
 /// One Application. A field of an unexpected type counts as absent.
 pub fn read_application(live: &Value) -> ApplicationReport {
     let app = LiveApplication::read(live);
-    let resources = live.items("/status/resources").iter();
-    let mut out = resources.filter(|resource| resource.field("status") == "OutOfSync").peekable();
-    let prunes = |one: &Value| read_leniently::<ResourceStatus>(one).requires_pruning;
+    let resources = ResourceView::unsettled_rows(live);
+    let mut out = resources.filter(|resource| resource.status == "OutOfSync").peekable();
     let mut application = ApplicationReport {
         observed: observe(live, &app, false),
         record: record::read_record(live),
@@ -140,7 +140,7 @@ pub fn read_application(live: &Value) -> ApplicationReport {
         blocking: blocking_resource::blocking_of(live),
         deletion: Going::read(live)
             .map(|going| Deletion { message: going.to_string(), since: going.since }),
-        only_prunes: out.peek().is_some() && out.all(prunes),
+        only_prunes: out.peek().is_some() && out.all(|resource| resource.requires_pruning),
         initiator: initiator(&app),
         doing: Doing::default(),
     };

@@ -23,7 +23,6 @@ use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
 };
 use wavegate_api::conditions::application_set as condition;
-use wavegate_api::live::LiveMetadata;
 use wavegate_api::{Raw, read_leniently};
 
 /// The most characters of the message of a condition.
@@ -67,7 +66,7 @@ impl StoredApplicationSet {
         Self {
             id: Identity::of(set),
             version: set.resource_version().to_owned(),
-            generation: LiveMetadata::of(set).generation,
+            generation: set.generation(),
             is_deleting: set.is_deleting(),
             finalizers: finalizers_of(set).map(str::to_owned).collect(),
             is_refreshing: annotation_of(set, APPLICATION_SET_REFRESH).is_some(),
