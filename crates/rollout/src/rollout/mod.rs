@@ -249,6 +249,7 @@ fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a
             member,
             entry: member.observed.map(advance),
             behind,
+            is_beyond_capacity: false,
             steering: RowSteering::default(),
         }
     };
@@ -258,8 +259,9 @@ fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a
 }
 
 /// Keeps Applications Waiting that are Synced but do not fit in the status as
-/// Progressing. They do not count as in flight, and become Healthy as soon as
-/// they are observed to be Healthy.
+/// Progressing. They count as in flight all the same: it may be the rollout that started
+/// them, and their entries that were lost. They become Healthy as soon as they are
+/// observed to be Healthy.
 fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
     let is_new = |row: &Row<'_>| {
         let was = row.member.entry.map(|entry| entry.phase);
@@ -280,6 +282,7 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
         }
         let since = row.member.entry.map_or(stored_time(now), |entry| entry.since);
         entry.leave_waiting(since);
+        row.is_beyond_capacity = true;
     }
 }
 

@@ -175,6 +175,8 @@ pub(super) struct Row<'a> {
     pub entry: Option<Entry>,
     /// The revision that it has not been compared with.
     pub behind: Option<Lag>,
+    /// It is Waiting only because the status has no room for it as Progressing.
+    pub is_beyond_capacity: bool,
     /// What policies and people say about it.
     pub steering: RowSteering,
 }
@@ -189,7 +191,10 @@ impl Row<'_> {
                 seen.is_some_and(Observed::has_operation_in_flight)
                     || self.phase() == Some(Phase::Pending)
             }
-            false => self.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen)),
+            false => {
+                self.is_beyond_capacity
+                    || self.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen))
+            }
         }
     }
 

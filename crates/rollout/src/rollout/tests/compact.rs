@@ -323,3 +323,19 @@ fn a_requested_operation_is_not_taken_for_a_finished_one_after_a_loss_of_the_sta
         fleet.reconcile(usize::MAX);
     }
 }
+
+/// The status was lost while an Application was Synced and not Healthy yet, and was so full that
+/// it could not be listed as Progressing: it did not count, and another one was promoted.
+#[test]
+fn what_the_status_has_no_room_for_counts_as_in_flight() {
+    use Turn::{Advance, Commit, Drift, Fail, Revert, Wipe};
+    let begin = [0, 1, 1, 0].map(Advance);
+    let commit = [Commit, Advance(1), Revert, Advance(1), Fail(1)];
+    let sync = [2, 0, 2, 2, 0, 3, 3, 3, 1, 1].map(Advance);
+    let loss = [Drift(0), Advance(3), Wipe, Advance(4), Advance(4), Wipe, Turn::Sleep(0)];
+    let mut fleet = Fleet::new(&[6], 505);
+    for turn in begin.iter().chain(&commit).chain(&sync).chain(&loss) {
+        fleet.take(turn);
+        fleet.reconcile(usize::MAX);
+    }
+}
