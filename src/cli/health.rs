@@ -13,7 +13,6 @@ use crate::cli::console::output::{self, OutputArgs, or_dash};
 use crate::cli::files::fields;
 use crate::cli::files::input;
 use wavegate_api::Raw;
-use wavegate_api::resource_key::split_api_version;
 use wavegate_controller::config;
 use wavegate_controller::health_scripts::HealthScripts;
 use wavegate_engine::health::scripts::Scripts;
@@ -63,15 +62,14 @@ struct Row {
 
 impl Row {
     fn of(object: &Value, checks: &Checks) -> Self {
-        let text = |pointer: &str| {
-            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
+        let [group, kind, namespace, name] =
+            [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned);
         let health = checks.of(object);
         Self {
-            group: split_api_version(&text("/apiVersion")).0.to_owned(),
-            kind: text("/kind"),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
+            group,
+            kind,
+            namespace,
+            name,
             status: health.as_ref().map(|health| health.status),
             message: health.map(|health| health.message).unwrap_or_default(),
         }

@@ -111,10 +111,11 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         // Format and level are part of its own configuration.
         Command::Run(_) => {}
-        // The screen replaces the log, unless RUST_LOG is set.
-        Command::Demo(_) => telemetry::init_logging(telemetry::LogFormat::Text, "off")?,
-        // Its controllers are simulated, and so are their warnings.
-        Command::Simulate(_) => telemetry::init_logging(telemetry::LogFormat::Text, "off")?,
+        // The screen of a demo replaces the log, unless RUST_LOG is set; the controllers of a
+        // simulation are simulated, and so are their warnings.
+        Command::Demo(_) | Command::Simulate(_) => {
+            telemetry::init_logging(telemetry::LogFormat::Text, "off")?;
+        }
         // The progress says what the engine in this process does.
         Command::Sync(args) if args.is_local() => {
             telemetry::init_logging(telemetry::LogFormat::Text, "error")?;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat};
 use crate::cli::sync::INTERRUPTED;
 use crate::cli::sync::follow::Versions;
 use crate::cli::watch::args::{timeout, until};
@@ -224,8 +224,7 @@ impl Refreshed {
 fn table(all: &[Refreshed], requested: bool) -> String {
     if requested {
         let line = |one: &Refreshed| {
-            printable_text(&format!("{}/{}: a refresh is requested", one.namespace, one.name))
-                + "\n"
+            output::line(&format!("{}/{}: a refresh is requested", one.namespace, one.name))
         };
         return all.iter().map(line).collect();
     }
@@ -243,8 +242,7 @@ fn table(all: &[Refreshed], requested: bool) -> String {
     for one in all {
         for error in &one.errors {
             let prefix = if all.len() > 1 { format!("{}: ", one.name) } else { String::new() };
-            text.push_str(&printable_text(&format!("{prefix}{error}")));
-            text.push('\n');
+            text.push_str(&output::line(&format!("{prefix}{error}")));
         }
     }
     text

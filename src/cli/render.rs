@@ -15,7 +15,6 @@ use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;
 use wavegate_rollout::application_set::generate::validate;
-use wavegate_rollout::desired::name_of;
 
 /// Print the Applications that an ApplicationSet generates, by name
 ///
@@ -52,7 +51,7 @@ pub(super) struct RenderArgs {
 pub(super) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
     let (mut applications, code) = block_on(generated(&args))?;
     // Stable, and sorted by name across all sets.
-    applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+    applications.sort_by(|a, b| a.name().cmp(b.name()));
     output::print(&match args.output {
         OutputFormat::Yaml => output::yaml(&applications)?,
         OutputFormat::Json => {
@@ -92,9 +91,8 @@ async fn generated(args: &RenderArgs) -> Result<(Vec<Value>, ExitCode), Error> {
             None => validate::validation_problems(&generation, &known),
         };
         for (name, problem) in problems {
-            let place = set.described();
             let why = format!("application {name}: {problem}");
-            fault(&Error::check("invalid application", place, why));
+            fault(&Error::check("invalid application", set.described(), why));
             code = ExitCode::from(CHECK_FAILED);
         }
         applications.extend(generation.applications);
@@ -116,18 +114,15 @@ async fn live(args: &RenderArgs) -> Result<(Vec<FileObject>, Controller), Error>
 
 fn table(applications: &[Value]) -> String {
     let row = |application: &Value| {
-        let text = |pointer: &str| {
-            application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let destination = match text("/spec/destination/name") {
-            name if name.is_empty() => text("/spec/destination/server"),
+        let destination = match application.text("/spec/destination/name") {
+            "" => application.text("/spec/destination/server"),
             name => name,
         };
         [
-            or_dash(name_of(application)),
-            or_dash(&text("/spec/project")),
-            or_dash(&destination),
-            or_dash(&text("/spec/destination/namespace")),
+            or_dash(application.name()),
+            or_dash(application.text("/spec/project")),
+            or_dash(destination),
+            or_dash(application.text("/spec/destination/namespace")),
             or_dash(&source(application.spec())),
         ]
     };
@@ -139,7 +134,7 @@ fn table(applications: &[Value]) -> String {
 fn source(spec: &Value) -> String {
     let several = InEffect::of(spec).list;
     let source = several.first().unwrap_or(&Value::Null);
-    let text = |field: &str| source[field].as_str().unwrap_or_default();
+    let text = |field: &str| source.field(field);
     let inner = if text("chart").is_empty() { text("path") } else { text("chart") };
     let revision = text("targetRevision");
     let at = if revision.is_empty() { String::new() } else { format!("@{revision}") };

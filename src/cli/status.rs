@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::Error;
-use crate::cli::console::output::{self, OutputArgs, or_dash, printable_text};
-use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
+use crate::cli::console::output::{self, OutputArgs, or_dash};
+use crate::cli::rollout_view::run::{RunSummary, paused};
 use crate::cli::rollout_view::sentence::why;
 use crate::cli::rollout_view::state::message;
 use crate::cli::runs::{ReportedSet, beside};
@@ -21,7 +21,6 @@ use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
-use wavegate_rollout::desired::name_of;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Member, Report, ReportState};
 use wavegate_rollout::rollout::steps::StepStrategy;
@@ -118,6 +117,7 @@ impl SetSummary {
         set: &Value,
         applications: &BTreeMap<String, Arc<Value>>,
         run: Option<&Run>,
+        policies: &[Arc<Value>],
     ) -> Self {
         let run = run.and_then(RunSummary::of);
         let report = report_input::read_report(set, applications);
@@ -141,17 +141,11 @@ impl SetSummary {
             total,
             health: report.health().to_owned(),
             message: message(&report) + held,
-            paused: paused(&report, run.as_ref()),
+            paused: paused(&report, run.as_ref(), set, policies),
             run,
             truncated: report.set.status.truncated.clone(),
             applications: report.ordered().into_iter().map(row).collect(),
         }
-    }
-
-    /// With what the policies of its namespace hold; `set` is the set that it is of.
-    pub fn with_policies(self, set: &Value, policies: &[Arc<Value>]) -> Self {
-        let paused = paused_by(policies, set, self.run.as_ref(), self.paused);
-        Self { paused, ..self }
     }
 
     /// `2/3`, or a dash without a step.
@@ -197,8 +191,8 @@ pub(super) fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
             let set = cluster.expect_application_set(name).await?;
             ReportedSet::read(&cluster, set).await
         })?;
-        let summary = SetSummary::read(&found.set, &found.applications, found.run.as_ref());
-        let summary = summary.with_policies(&found.set, &found.policies);
+        let ReportedSet { set, applications, run, policies } = &found;
+        let summary = SetSummary::read(set, applications, run.as_ref(), policies);
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -225,16 +219,16 @@ async fn read(
     all_namespaces: bool,
 ) -> Result<(Vec<Arc<Value>>, Vec<Arc<Value>>, String), Error> {
     if all_namespaces {
-        let sets = cluster.application_sets(None).await?;
+        let sets = cluster.list("ApplicationSet", None, None).await?;
         let nothing = "No ApplicationSets found in any namespace.\n".to_owned();
-        return Ok((sets, cluster.applications(None).await?, nothing));
+        return Ok((sets, cluster.list("Application", None, None).await?, nothing));
     }
     let (namespace, sets) = cluster.application_sets_here().await?;
     if sets.is_empty() {
         let elsewhere = cluster.names("ApplicationSet", None).await;
         return Ok((sets, Vec::new(), nothing(cluster.places(), elsewhere)));
     }
-    let applications = cluster.applications(Some(&namespace)).await?;
+    let applications = cluster.list("Application", Some(&namespace), None).await?;
     Ok((sets, applications, String::new()))
 }
 
@@ -243,22 +237,15 @@ async fn read(
 fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> String {
     let places = places.join(" or ");
     let found = format!("No ApplicationSets found in namespace {places}");
-    let text = match elsewhere {
+    let elsewhere = elsewhere.as_ref().map(|names| names.iter().map(|(at, _)| at).collect());
+    let text = match elsewhere.map(|places: BTreeSet<&String>| some_of(places, NAMES)) {
         None => format!("{found}; use -A to list all namespaces."),
-        Some(names) => {
-            let others: BTreeSet<&str> = names.iter().map(|(at, _)| at.as_str()).collect();
-            match others.len() {
-                0 => format!("{found}, nor in any other."),
-                _ => {
-                    let others = some_of(others, NAMES);
-                    format!(
-                        "{found}; namespaces with ApplicationSets: {others} (use -n, or -A for all)."
-                    )
-                }
-            }
+        Some(others) if others.is_empty() => format!("{found}, nor in any other."),
+        Some(others) => {
+            format!("{found}; namespaces with ApplicationSets: {others} (use -n, or -A for all).")
         }
     };
-    printable_text(&text) + "\n"
+    output::line(&text)
 }
 
 /// Summaries of sets, sorted by namespace and name; `applications`, `runs` and `policies` may be of
@@ -272,14 +259,14 @@ pub(super) fn summaries(
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of = |object: &Value| object.namespace().to_owned();
     for application in applications {
-        let name = name_of(&application).to_owned();
+        let name = application.name().to_owned();
         by_namespace.entry(namespace_of(&application)).or_default().insert(name, application);
     }
     let none = BTreeMap::new();
     let read = |set: &Arc<Value>| {
         let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
         let run = current_run(runs, set).map(|run| Run::read(run));
-        SetSummary::read(set, applications, run.as_ref()).with_policies(set, policies)
+        SetSummary::read(set, applications, run.as_ref(), policies)
     };
     let mut summaries: Vec<SetSummary> = sets.iter().map(read).collect();
     let key = |summary: &SetSummary| (summary.namespace.clone(), summary.application_set.clone());
@@ -341,12 +328,12 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
         "ApplicationSet {}/{}: {}",
         summary.namespace, summary.application_set, summary.message
     );
-    let mut text = output::printable_text(&title) + "\n";
+    let mut text = output::line(&title);
     if let Some(run) = &summary.run {
-        text.push_str(&(output::printable_text(&run.text(now)) + "\n"));
+        text.push_str(&output::line(&run.text(now)));
     }
     if let Some(paused) = &summary.paused {
-        text.push_str(&(output::printable_text(paused) + "\n"));
+        text.push_str(&output::line(paused));
     }
     if let Some(truncated) = &summary.truncated {
         text.push_str(&format!("note: {truncated}; this table does\n"));

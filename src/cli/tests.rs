@@ -14,7 +14,7 @@ use crate::cli::console::commands::sync_commands;
 use crate::cli::console::output;
 use crate::cli::explain::{Explanation, explain_as, show, show_at};
 use crate::cli::files::generate;
-use crate::cli::plan::live_diff::{Change, Seen, compare};
+use crate::cli::plan::live_diff::{Change, Input, Seen, compare};
 use crate::cli::status;
 use crate::cli::status::SetSummary;
 use wavegate_controller::settings::ApplicationSetSettings;
@@ -56,7 +56,7 @@ fn application(name: &str, status: Value) -> (String, Arc<Value>) {
 }
 
 fn explain(set: &Value, applications: &Applications, run: Option<&Run>) -> Explanation {
-    explain_as(set, applications, run, jiff::Timestamp::now(), false)
+    explain_as(set, applications, run, &[], jiff::Timestamp::now(), false)
 }
 
 fn deployment(health: &str, message: &str) -> Value {
@@ -179,7 +179,7 @@ fn a_controller_is_missed_after_some_seconds() {
         ("2026-01-02T03:04:15Z", "its operation was not started yet: check that "),
     ] {
         let explained =
-            explain_as(&set(status.clone()), &applications, None, now.parse().unwrap(), false);
+            explain_as(&set(status.clone()), &applications, None, &[], now.parse().unwrap(), false);
         assert!(explained.waits[0].advice.starts_with(want), "{now}: {explained:?}");
     }
 }
@@ -276,7 +276,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert!(explained.waits[0].advice.starts_with("fix the cause"), "{explained:?}");
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
-    let summary = SetSummary::read(&set(status), &applications, None);
+    let summary = SetSummary::read(&set(status), &applications, None, &[]);
     assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
@@ -307,7 +307,7 @@ fn the_latest_run_is_shown_as_st_080() {
         run("shop-10", "AwaitingApproval", &uid),
         run("shop-11", "Progressing", "another"),
     ];
-    let summary = SetSummary::read(&set, &Applications::new(), None);
+    let summary = SetSummary::read(&set, &Applications::new(), None, &[]);
     assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
     let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs, &[]);
     let [summary] = of_all.as_slice() else { panic!("{of_all:?}") };
@@ -331,8 +331,12 @@ fn the_latest_run_is_shown_as_st_080() {
 fn applications_are_listed_in_the_order_of_the_steps() {
     let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
         .map(|(name, step)| entry(name, step, "Waiting"));
-    let summary =
-        SetSummary::read(&set(json!({"applicationStatus": entries})), &Applications::new(), None);
+    let summary = SetSummary::read(
+        &set(json!({"applicationStatus": entries})),
+        &Applications::new(),
+        None,
+        &[],
+    );
     let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let rows: Vec<&str> = table.lines().skip(2).collect();
     let want = [
@@ -360,8 +364,12 @@ fn the_operation_of_each_application_is_listed() {
         application("d", json!({})),
     ];
     let entries = ["a", "b", "c", "d"].map(|name| entry(name, "1", "Progressing"));
-    let summary =
-        SetSummary::read(&set(json!({"applicationStatus": entries})), &applications.into(), None);
+    let summary = SetSummary::read(
+        &set(json!({"applicationStatus": entries})),
+        &applications.into(),
+        None,
+        &[],
+    );
     let found: Vec<&str> = summary.applications.iter().map(|one| one.operation.as_str()).collect();
     assert_eq!(found, ["Sync wave 3", "Failed", "Requested", ""]);
 }
@@ -373,7 +381,7 @@ fn a_paused_set_says_so_whatever_its_run_is() {
     let paused = |set: &Value, phase: Option<&str>| {
         let run =
             phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
-        let summary = SetSummary::read(set, &Applications::new(), run.as_ref());
+        let summary = SetSummary::read(set, &Applications::new(), run.as_ref(), &[]);
         let explained = explain(set, &Applications::new(), run.as_ref());
         assert_eq!(explained.paused, summary.paused);
         let texts =
@@ -409,10 +417,10 @@ fn a_set_that_a_policy_pauses_says_so_whatever_its_run_is() {
     let paused = |set: &Value, phase: Option<&str>| {
         let run =
             phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
-        let summary = SetSummary::read(set, &Applications::new(), run.as_ref());
-        let summary = summary.with_policies(set, &policies);
-        let explained = explain(set, &Applications::new(), run.as_ref());
-        assert_eq!(explained.with_policies(set, &policies).paused, summary.paused);
+        let (none, now) = (Applications::new(), jiff::Timestamp::now());
+        let summary = SetSummary::read(set, &none, run.as_ref(), &policies);
+        let explained = explain_as(set, &none, run.as_ref(), &policies, now, false);
+        assert_eq!(explained.paused, summary.paused);
         summary.paused
     };
     let why = "paused by RolloutPolicy freeze: nothing is promoted until kubectl -n argocd patch rolloutpolicy \
@@ -434,7 +442,7 @@ fn a_status_that_lists_only_some_applications_says_so_as_191() {
     let listed = json!([{"name": "a"}, {"name": "b"}]);
     let read = |count: usize| {
         let status = json!({"resources": listed, "resourcesCount": count});
-        SetSummary::read(&set(status), &Applications::new(), None)
+        SetSummary::read(&set(status), &Applications::new(), None, &[])
     };
     let note = "note: status.resources is truncated: it does not list all 3 Applications";
     assert!(status::one(&read(3)).lines().any(|line| line.starts_with(note)));
@@ -512,7 +520,7 @@ fn held_deletions_are_reported() {
         "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"},
         "conditions": [held],
     });
-    let summary = SetSummary::read(&set(status.clone()), &Applications::new(), None);
+    let summary = SetSummary::read(&set(status.clone()), &Applications::new(), None, &[]);
     assert!(summary.message.starts_with("running; deletions are held"), "{}", summary.message);
     let shown = show(&explained(status, &[]));
     let line = "DeletionsHeld (GeneratorFoundNothing): spec.generators[0].git found nothing;";
@@ -568,15 +576,12 @@ fn a_live_plan_lists_the_writes() {
     let compare = |set: &Value, stored: Option<&Value>, generation: &Generation, invalid| {
         let (existing, settings) = (&existing, &settings);
         compare(&Seen {
-            set,
-            stored,
-            generation,
+            input: Input { set, stored, generation, rules: &rules },
             invalid,
             existing,
             clusters: &[],
             settings,
             others: &[],
-            rules: &rules,
         })
     };
     let plan = compare(&file, Some(&stored), &applications, &invalid);

@@ -50,8 +50,7 @@ impl Environment<'_> {
             FleetAction::Behave(names, change) => self.behave(names, change).await?,
             FleetAction::Restart => {
                 for number in 0..self.replicas.len() {
-                    let new = self.replica(number).map_err(|error| error.to_string())?;
-                    std::mem::replace(&mut self.replicas[number], new).kill();
+                    self.restart(number).map_err(|error| error.to_string())?;
                 }
             }
             FleetAction::ApiDown(time) => {
@@ -121,13 +120,17 @@ impl Environment<'_> {
         for name in names {
             self.sources.change(name, change);
             let waiting = self.seen.lock().waiting(name);
-            if let Some(key) = waiting {
-                let now = self.clock.now();
-                let written = refresh::refresh_application(&self.client, &key, true, now).await;
-                written.map_err(|error| error_reason(&error))?;
-            }
+            self.render_again(waiting).await?;
         }
         Ok(())
+    }
+
+    /// What an Application waits to deploy is rendered again.
+    async fn render_again(&self, waiting: Option<ObjectKey>) -> Result<(), String> {
+        let Some(key) = waiting else { return Ok(()) };
+        let now = self.clock.now();
+        let written = refresh::refresh_application(&self.client, &key, true, now).await;
+        written.map(drop).map_err(|error| error_reason(&error))
     }
 
     /// Something goes wrong.
@@ -184,11 +187,7 @@ impl Environment<'_> {
             let namespace = places.get(name).ok_or(format!("{name} has no workload yet"))?;
             let waiting = self.seen.lock().waiting(name);
             self.sources.degrade(name, waiting.is_some());
-            if let Some(key) = waiting {
-                let now = self.clock.now();
-                let written = refresh::refresh_application(&self.client, &key, true, now).await;
-                written.map_err(|error| error_reason(&error))?;
-            }
+            self.render_again(waiting).await?;
             let annotations = json!({OUTCOME_ANNOTATION: "fail"});
             let object = json!({
                 "apiVersion": "apps/v1",

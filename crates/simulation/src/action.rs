@@ -83,24 +83,16 @@ impl std::fmt::Display for FleetAction {
                 write!(f, "a commit for {} is pushed", some_of(names, NAMES))
             }
             Self::Behave(names, change) => {
-                let names = some_of(names, NAMES);
-                match change {
-                    FleetChange::Outcome(WorkloadOutcome::Succeeds) => {
-                        write!(f, "from now on succeed: {names}")
-                    }
-                    FleetChange::Outcome(WorkloadOutcome::Fails) => {
-                        write!(f, "from now on fail: {names}")
-                    }
-                    FleetChange::Outcome(WorkloadOutcome::Hangs) => {
-                        write!(f, "from now on hang: {names}")
-                    }
+                let how = match change {
+                    FleetChange::Outcome(WorkloadOutcome::Succeeds) => "succeed".to_owned(),
+                    FleetChange::Outcome(WorkloadOutcome::Fails) => "fail".to_owned(),
+                    FleetChange::Outcome(WorkloadOutcome::Hangs) => "hang".to_owned(),
                     FleetChange::Outcome(WorkloadOutcome::Flaky(share)) => {
-                        write!(f, "from now on fail in {share} % of the cases: {names}")
+                        format!("fail in {share} % of the cases")
                     }
-                    FleetChange::Health(time) => {
-                        write!(f, "from now on take {}: {names}", text(*time))
-                    }
-                }
+                    FleetChange::Health(time) => format!("take {}", text(*time)),
+                };
+                write!(f, "from now on {how}: {}", some_of(names, NAMES))
             }
             Self::Degrade(names) => write!(f, "Degraded: {}", some_of(names, NAMES)),
             Self::Restart => f.write_str("the controllers are killed and start again"),

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 /// How an Application behaves when it is deployed.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behavior {
     /// How long its sync takes, besides what the engine adds.
     pub sync: Duration,
@@ -15,7 +14,7 @@ pub struct Behavior {
 }
 
 /// What comes of a deployment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkloadOutcome {
     /// It becomes Healthy.
     #[default]

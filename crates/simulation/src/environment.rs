@@ -186,10 +186,16 @@ impl Environment<'_> {
     fn revive(&mut self) -> anyhow::Result<()> {
         for number in 0..self.replicas.len() {
             if self.replicas[number].lifeline.is_cut() {
-                let new = self.replica(number)?;
-                std::mem::replace(&mut self.replicas[number], new).kill();
+                self.restart(number)?;
             }
         }
+        Ok(())
+    }
+
+    /// Kills a replica, and starts it again.
+    pub fn restart(&mut self, number: usize) -> anyhow::Result<()> {
+        let new = self.replica(number)?;
+        std::mem::replace(&mut self.replicas[number], new).kill();
         Ok(())
     }
 

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use wavegate_api::steering::RolloutRunStatus;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// The course of a simulation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// When the change began.
     pub start: Timestamp,
@@ -29,7 +29,6 @@ pub struct History {
     pub writes: u64,
     /// The log of the API server, a line for each request and each change of an object; empty
     /// unless the scenario asks for it.
-    #[serde(skip)]
     pub log: String,
 }
 
@@ -57,8 +56,7 @@ pub enum SpanEnd {
 }
 
 /// Something that happened from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerformedAction {
     /// When.
     pub at: Timestamp,
@@ -71,8 +69,7 @@ pub struct PerformedAction {
 }
 
 /// The course of an Application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplicationHistory {
     /// Its set, as namespace and name.
     pub set: String,
@@ -81,46 +78,71 @@ pub struct ApplicationHistory {
 }
 
 /// What a set waits for since a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
     /// Since when.
     pub from: Timestamp,
-    /// The kinds of its waits, as its status names them.
-    pub kinds: BTreeSet<String>,
+    /// The kinds of its waits.
+    pub kinds: BTreeSet<WaitKind>,
 }
 
 /// A state of an Application since a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySpan {
     /// Since when.
     pub from: Timestamp,
     /// What it is.
-    pub state: HistoryState,
+    pub state: SpanKind,
 }
 
-/// What an Application is.
+/// A state of an Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum HistoryState {
-    /// It is at its newest target, and Healthy.
-    Healthy,
+#[serde(rename_all = "camelCase")]
+pub enum SpanKind {
     /// It waits for its step, or its turn.
     Waiting,
     /// Its step is open, and a gate, a pause, a window or failures hold it.
     Held,
-    /// The run leaves it out.
-    Skipped,
-    /// Its sync is requested.
+    /// Its sync is requested, and has not started.
     Pending,
     /// Its sync runs.
     Syncing,
     /// It is synced, and not Healthy yet.
     BecomingHealthy,
+    /// It is at its newest target, and Healthy.
+    Healthy,
     /// Its sync has failed, or it is Degraded.
     Failed,
     /// It goes back to what it had before.
     GoingBack,
     /// It is back there.
     Back,
+    /// The run leaves it out.
+    Skipped,
+}
+
+impl SpanKind {
+    /// All states, in the order of a legend.
+    pub const ALL: [Self; 10] = [
+        Self::Waiting,
+        Self::Held,
+        Self::Pending,
+        Self::Syncing,
+        Self::BecomingHealthy,
+        Self::Healthy,
+        Self::Failed,
+        Self::GoingBack,
+        Self::Back,
+        Self::Skipped,
+    ];
+
+    /// Whether the Application is in flight.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Pending | Self::Syncing | Self::BecomingHealthy | Self::GoingBack)
+    }
+
+    /// The position in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
 }

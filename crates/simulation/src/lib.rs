@@ -27,7 +27,7 @@ pub use self::action::{FleetAction, FleetChange, ScheduledAction};
 pub use self::behavior::{Behavior, WorkloadOutcome};
 pub use self::fault::{ControllerPart, FleetFault};
 pub use self::history::{
-    ApplicationHistory, History, HistorySpan, HistoryState, PerformedAction, SpanEnd, Waits,
+    ApplicationHistory, History, HistorySpan, PerformedAction, SpanEnd, SpanKind, Waits,
 };
 pub use self::lifeline::Applied;
 pub use self::replica::is_controller;

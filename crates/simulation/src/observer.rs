@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::history::{ApplicationHistory, HistorySpan, HistoryState, Waits};
+use super::history::{ApplicationHistory, HistorySpan, SpanKind, Waits};
 use super::parts::{self, ApplicationPart, ApplicationStatusPart, SetPart, SetStatusPart};
 use wavegate_api::application_set::WaitingFor;
 use wavegate_api::conditions::application_set::ROLLOUT_PROGRESSING;
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     /// What each set waited for.
     pub waits: BTreeMap<String, Vec<Waits>>,
     /// What they say themselves.
-    own: BTreeMap<String, HistoryState>,
+    own: BTreeMap<String, SpanKind>,
     /// What each set holds.
     held: BTreeMap<String, BTreeSet<String>>,
     /// What the last run of each set leaves out.
@@ -106,8 +106,8 @@ impl Seen {
             all.get(&history.set).is_some_and(|names| names.contains(name))
         };
         let state = match own {
-            HistoryState::Waiting if is_in(&self.skipped) => HistoryState::Skipped,
-            HistoryState::Waiting if is_in(&self.held) => HistoryState::Held,
+            SpanKind::Waiting if is_in(&self.skipped) => SpanKind::Skipped,
+            SpanKind::Waiting if is_in(&self.held) => SpanKind::Held,
             own => *own,
         };
         let is_changed = history.spans.last().is_none_or(|last| last.state != state);
@@ -169,7 +169,7 @@ impl Seen {
     pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
         let is_healthy = |history: &ApplicationHistory| {
             let last = history.spans.last().map(|last| last.state);
-            matches!(last, Some(HistoryState::Healthy | HistoryState::Skipped))
+            matches!(last, Some(SpanKind::Healthy | SpanKind::Skipped))
         };
         let counts = |name: &String| !self.uncounted.contains(name);
         let left = self.applications.iter();
@@ -187,8 +187,7 @@ impl Seen {
     /// An Application that waits to be deployed.
     pub fn waiting(&self, application: &str) -> Option<ObjectKey> {
         let history = self.applications.get(application)?;
-        let waits =
-            matches!(history.spans.last()?.state, HistoryState::Waiting | HistoryState::Held);
+        let waits = matches!(history.spans.last()?.state, SpanKind::Waiting | SpanKind::Held);
         let (namespace, _) = history.set.split_once('/')?;
         waits.then(|| ObjectKey::new(namespace, application))
     }
@@ -233,8 +232,9 @@ impl Seen {
 }
 
 /// The kinds of what a set waits for.
-fn kinds(set: &SetPart) -> BTreeSet<String> {
-    set.status.rollout.waiting_for.iter().map(|wait| wait.kind.clone()).collect()
+fn kinds(set: &SetPart) -> BTreeSet<WaitKind> {
+    let waits = set.status.rollout.waiting_for.iter();
+    waits.filter_map(|wait| WaitKind::from_name(&wait.kind)).collect()
 }
 
 /// The Applications of a set that something holds although their step is open.
@@ -271,21 +271,21 @@ fn is_hold(kind: WaitKind) -> bool {
 }
 
 /// What an Application is, by what it says itself.
-fn state_of(application: &ApplicationPart) -> HistoryState {
+fn state_of(application: &ApplicationPart) -> SpanKind {
     let ApplicationStatusPart { sync, health, operation_state } = &application.status;
     let goes_back = application.start().is_some_and(|start| start.goes_back);
     let is_synced = sync.status == "Synced";
     let (health, is_asked) = (health.status.as_str(), application.operation.is_some());
     match operation_state.phase.as_str() {
-        "Running" | "Terminating" if goes_back => HistoryState::GoingBack,
-        "Running" | "Terminating" => HistoryState::Syncing,
-        _ if is_asked && goes_back => HistoryState::GoingBack,
-        _ if is_asked => HistoryState::Pending,
-        _ if is_synced && health == "Healthy" => HistoryState::Healthy,
-        "Failed" | "Error" => HistoryState::Failed,
-        _ if health == "Degraded" => HistoryState::Failed,
-        "Succeeded" if goes_back && health == "Healthy" => HistoryState::Back,
-        _ if is_synced => HistoryState::BecomingHealthy,
-        _ => HistoryState::Waiting,
+        "Running" | "Terminating" if goes_back => SpanKind::GoingBack,
+        "Running" | "Terminating" => SpanKind::Syncing,
+        _ if is_asked && goes_back => SpanKind::GoingBack,
+        _ if is_asked => SpanKind::Pending,
+        _ if is_synced && health == "Healthy" => SpanKind::Healthy,
+        "Failed" | "Error" => SpanKind::Failed,
+        _ if health == "Degraded" => SpanKind::Failed,
+        "Succeeded" if goes_back && health == "Healthy" => SpanKind::Back,
+        _ if is_synced => SpanKind::BecomingHealthy,
+        _ => SpanKind::Waiting,
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use wavegate_api::steering::RunPhase;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 fn set(sizes: &[usize], max_update: Value) -> Value {
     let elements: Vec<Value> = sizes
@@ -249,7 +250,7 @@ fn what_no_step_selects_is_not_counted() {
         let seconds = history.end.duration_since(history.start).as_secs();
         assert!((60..70).contains(&seconds), "{seconds}");
         let last = history.applications["alone"].spans.last().map(|span| span.state);
-        assert_eq!(last, Some(HistoryState::Waiting));
+        assert_eq!(last, Some(SpanKind::Waiting));
     }
 }
 
@@ -297,7 +298,7 @@ fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
         let took = history.end.duration_since(history.start).as_secs();
         assert!((hours * 3600 - 60..hours * 3600 + 120).contains(&took), "{took} s");
         let kinds = history.waits["argocd/shop"].iter().flat_map(|waits| &waits.kinds);
-        assert!(kinds.into_iter().any(|kind| kind == "SyncWindow"), "{:?}", history.waits);
+        assert!(kinds.into_iter().any(|kind| *kind == WaitKind::SyncWindow), "{:?}", history.waits);
     }
 }
 
@@ -327,7 +328,7 @@ fn generated(sizes: &[usize]) -> DeployedBefore {
 type Alter = Box<dyn Fn(&mut Scenario)>;
 
 /// The states of each Application, and when each began, in seconds since the start.
-fn course(history: &History) -> BTreeMap<&String, Vec<(HistoryState, i64)>> {
+fn course(history: &History) -> BTreeMap<&String, Vec<(SpanKind, i64)>> {
     let since = |span: &HistorySpan| span.from.duration_since(history.start).as_secs();
     let states = |application: &ApplicationHistory| {
         application.spans.iter().map(|span| (span.state, since(span))).collect()
@@ -401,7 +402,7 @@ fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
         let after = run(&scenario).unwrap();
         assert_eq!(course(&after), course(&before), "{what}");
         assert_eq!(std::mem::discriminant(&after.outcome), std::mem::discriminant(&before.outcome));
-        let kinds = |history: &History| -> Vec<BTreeSet<String>> {
+        let kinds = |history: &History| -> Vec<BTreeSet<WaitKind>> {
             history.waits.values().flatten().map(|waits| waits.kinds.clone()).collect()
         };
         assert_eq!(kinds(&after), kinds(&before), "{what}");

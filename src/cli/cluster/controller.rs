@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::{Error, note};
 use crate::cli::files::facts::{FactsSource, GeneratorFacts};
+use wavegate_api::Raw;
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_application::access::project_of;
 use wavegate_application::unsupported;
@@ -27,7 +28,6 @@ use wavegate_rollout::application_set::generate::validate::{self, KnownTargets};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::generators::path_pattern::Globbing;
 use wavegate_rollout::desired::inputs::Inputs;
-use wavegate_rollout::desired::name_of;
 
 /// Flags of the controller that affect generators.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -54,10 +54,8 @@ impl GeneratorArgs {
 
     /// The settings of generators without a cluster.
     pub fn inputs(&self) -> Inputs {
-        let globbing = match self.enable_new_git_file_globbing {
-            Some(true) => Globbing::BySegment,
-            Some(false) | None => Globbing::Greedy,
-        };
+        let by_segment = self.enable_new_git_file_globbing.unwrap_or_default();
+        let globbing = if by_segment { Globbing::BySegment } else { Globbing::Greedy };
         let hidden_directories = self.include_hidden_directories.unwrap_or_default();
         Inputs { globbing, hidden_directories, ..Inputs::default() }
     }
@@ -69,7 +67,7 @@ impl GeneratorArgs {
 #[command(next_help_heading = "Settings of the controller")]
 pub(in crate::cli) struct ControllerArgs {
     #[command(flatten)]
-    generators: GeneratorArgs,
+    pub generators: GeneratorArgs,
     /// Whether progressive syncs (RollingSync) are enabled; true unless a ConfigMap
     /// disables them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
@@ -96,16 +94,6 @@ impl From<GeneratorArgs> for ControllerArgs {
 }
 
 impl ControllerArgs {
-    /// The settings of generators without a cluster.
-    pub fn inputs(&self) -> Inputs {
-        self.generators.inputs()
-    }
-
-    /// The namespace of the control plane.
-    pub fn namespace(&self) -> &str {
-        self.generators.namespace()
-    }
-
     /// Checks the values of the options, which a file is planned without.
     ///
     /// # Errors
@@ -182,8 +170,8 @@ impl Controller {
         // assumed to be enabled.
         keys.entry(PROGRESSIVE_SYNCS_KEY.to_owned()).or_insert_with(|| "true".to_owned());
         let config = resolve(&keys)?;
-        let projects = unless_unreadable(cluster.projects(&namespace).await);
-        let by_name = |project: Arc<Value>| (name_of(&project).to_owned(), project);
+        let projects = unless_unreadable(cluster.list("AppProject", Some(&namespace), None).await);
+        let by_name = |project: Arc<Value>| (project.name().to_owned(), project);
         let projects = projects.map(|projects| projects.into_iter().map(by_name).collect());
         let secrets = cluster.secrets(&namespace).await.map_err(|error| {
             note(&format!("{error}; it is ignored"));
@@ -221,14 +209,13 @@ impl Controller {
         self.secrets.as_deref().map_err(String::as_str)
     }
 
-    fn project_names(&self) -> Option<BTreeSet<String>> {
-        self.projects.as_ref().map(|projects| projects.keys().cloned().collect())
-    }
-
     /// The existing projects and clusters; `assumed` where they cannot be read.
     pub fn known(&self, assumed: KnownTargets) -> KnownTargets {
         KnownTargets {
-            projects: self.project_names().unwrap_or(assumed.projects),
+            projects: match &self.projects {
+                Some(projects) => projects.keys().cloned().collect(),
+                None => assumed.projects,
+            },
             namespace: self.settings.control_plane_namespace.clone(),
             clusters: match &self.secrets {
                 Err(_) => assumed.clusters,

@@ -102,20 +102,15 @@ pub(in crate::cli) fn user(context: Option<&str>) -> Option<String> {
 /// The message names the files that were tried, or the contexts that exist.
 pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Error> {
     let failed = |why: String| unusable(context, why);
-    let Some(found) = read()? else {
-        return match context {
-            None if in_cluster() => {
-                Config::incluster().map_err(|error| failed(cause_chain(&error)))
-            }
-            _ => Err(failed(missing(context.is_none()))),
-        };
-    };
+    let found = read()?;
+    let current = found.as_ref().and_then(|found| found.current_context.clone());
+    let current = current.filter(|name| !name.is_empty());
+    if context.is_none() && current.is_none() && in_cluster() {
+        return Config::incluster().map_err(|error| failed(cause_chain(&error)));
+    }
+    let Some(found) = found else { return Err(failed(missing(context.is_none()))) };
     let names: BTreeSet<String> = found.contexts.iter().map(|one| one.name.clone()).collect();
-    let current = found.current_context.clone().filter(|name| !name.is_empty());
     match (context, current) {
-        (None, None) if in_cluster() => {
-            return Config::incluster().map_err(|error| failed(cause_chain(&error)));
-        }
         (None, None) => {
             let why = format!("no context is selected; {}", select(&names));
             return Err(failed(why));
@@ -145,7 +140,7 @@ fn select(names: &BTreeSet<String>) -> String {
     match names.len() {
         0 => format!("there are none in {}", tried()),
         _ => {
-            let names = some_of(names.iter().map(String::as_str), NAMES);
+            let names = some_of(names.iter(), NAMES);
             format!("select one with --context: {names}")
         }
     }

@@ -13,17 +13,17 @@ use http::header::LOCATION;
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::ListParams;
-use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::cli::console::commands;
 use crate::cli::console::error::{Error, UNDEFINED};
+use wavegate_api::Raw;
 use wavegate_api::annotations::SECRET_TYPE_LABEL;
 use wavegate_api::path_segment;
 use wavegate_cluster::watch::connection::{self, UnusableConnection};
 use wavegate_cluster::watch::failure::{error_reason, existing_object, has_code, is_foreign};
-use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
+use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_controller::config;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 
@@ -111,13 +111,6 @@ pub(super) fn control_plane_namespace() -> String {
     }
 }
 
-/// The answer to a read that the user may not be permitted to make.
-enum Lookup<T> {
-    Found(T),
-    /// The user may not read there.
-    Forbidden(Error),
-}
-
 impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
@@ -146,17 +139,35 @@ impl ClusterConnection {
         &self.client
     }
 
-    /// One ApplicationSet; `None` when it does not exist.
-    pub async fn application_set(
+    /// One object of a kind; `None` when it does not exist.
+    pub async fn get(
         &self,
+        kind: &str,
         namespace: &str,
         name: &str,
     ) -> Result<Option<Arc<Value>>, Error> {
-        let api: Api<StoredObject> =
-            Api::namespaced_with(self.client.clone(), namespace, &kind_resource("ApplicationSet"));
-        let place = format!("ApplicationSet {namespace}/{name}");
-        let set = self.within(place, optional(api.get(name))).await?;
-        Ok(set.map(|set| Arc::new(set.parse())))
+        let api = kind_api(&self.client, Some(namespace), &kind_resource(kind));
+        let place = format!("{kind} {namespace}/{name}");
+        let found = self.within(place, optional(api.get(name))).await?;
+        Ok(found.map(|found| Arc::new(found.parse())))
+    }
+
+    /// What the first searched namespace has that has any, with its name. Where the user may not
+    /// read is an error when no other has any.
+    async fn first_of_places<T>(
+        &self,
+        read: impl AsyncFn(&str) -> Result<Option<T>, Error>,
+    ) -> Result<Option<(String, T)>, Error> {
+        let mut forbidden = Ok(None);
+        for namespace in &self.places {
+            match read(namespace).await {
+                Ok(Some(found)) => return Ok(Some((namespace.clone(), found))),
+                Ok(None) => {}
+                Err(error) if error.is_forbidden => forbidden = forbidden.and(Err(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        forbidden
     }
 
     /// The Applications with these labels in the first searched namespace that has any, with
@@ -167,24 +178,18 @@ impl ClusterConnection {
         most: u32,
     ) -> Result<(String, Vec<Arc<Value>>, bool), Error> {
         let params = ListParams::default().labels(selector).limit(most);
-        let mut forbidden = None;
-        for namespace in &self.places {
+        let read = async |namespace: &str| {
             let api = kind_api(&self.client, Some(namespace), &kind_resource("Application"));
             let place = format!("Applications of namespace {namespace} with labels {selector}");
-            match self.permitted(place, api.list(&params)).await? {
-                Lookup::Found(page) if !page.items.is_empty() => {
-                    let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
-                    let found = page.items.iter().map(|object| Arc::new(object.parse()));
-                    return Ok((namespace.clone(), found.collect(), more));
-                }
-                Lookup::Found(_) => {}
-                Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
-            }
-        }
-        match forbidden {
-            Some(error) => Err(error),
-            None => Ok((self.places.join(" and "), Vec::new(), false)),
-        }
+            let page = self.within(place, api.list(&params)).await?;
+            let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
+            let found: Vec<_> = page.items.iter().map(|object| Arc::new(object.parse())).collect();
+            Ok(Some((found, more)).filter(|(found, _)| !found.is_empty()))
+        };
+        Ok(match self.first_of_places(read).await? {
+            Some((namespace, (found, more))) => (namespace, found, more),
+            None => (self.places.join(" and "), Vec::new(), false),
+        })
     }
 
     /// Namespace and name of the objects of a kind; `None` when they cannot be listed in a
@@ -194,12 +199,7 @@ impl ClusterConnection {
         kind: &str,
         namespace: Option<&str>,
     ) -> Option<BTreeSet<(String, String)>> {
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => {
-                Api::namespaced_with(self.client.clone(), namespace, &kind_resource(kind))
-            }
-            None => Api::all_with(self.client.clone(), &kind_resource(kind)),
-        };
+        let api = kind_api(&self.client, namespace, &kind_resource(kind));
         let mut names = BTreeSet::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
@@ -238,31 +238,12 @@ impl ClusterConnection {
         kind: &str,
         labels: Option<&str>,
     ) -> Result<(String, Vec<Arc<Value>>), Error> {
-        let mut forbidden = None;
-        for namespace in &self.places {
-            match self.list_permitted(kind, Some(namespace), labels).await? {
-                Lookup::Found(found) if !found.is_empty() => return Ok((namespace.clone(), found)),
-                Lookup::Found(_) => {}
-                Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
-            }
-        }
-        match forbidden {
-            Some(error) => Err(error),
-            None => Ok((self.namespace.clone(), Vec::new())),
-        }
-    }
-
-    /// All ApplicationSets of a namespace, or of all.
-    pub async fn application_sets(
-        &self,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Arc<Value>>, Error> {
-        self.list("ApplicationSet", namespace).await
-    }
-
-    /// All Applications of a namespace, or of all namespaces, in the order of the API server.
-    pub async fn applications(&self, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
-        self.list("Application", namespace).await
+        let read = async |namespace: &str| {
+            let found = self.list(kind, Some(namespace), labels).await?;
+            Ok(Some(found).filter(|found| !found.is_empty()))
+        };
+        let found = self.first_of_places(read).await?;
+        Ok(found.unwrap_or_else(|| (self.namespace.clone(), Vec::new())))
     }
 
     /// All Applications of a namespace by name.
@@ -270,16 +251,9 @@ impl ClusterConnection {
         &self,
         namespace: &str,
     ) -> Result<BTreeMap<String, Arc<Value>>, Error> {
-        let applications = self.applications(Some(namespace)).await?;
-        let by_name = |application: Arc<Value>| {
-            (wavegate_rollout::desired::name_of(&application).to_owned(), application)
-        };
+        let applications = self.list("Application", Some(namespace), None).await?;
+        let by_name = |application: Arc<Value>| (application.name().to_owned(), application);
         Ok(applications.into_iter().map(by_name).collect())
-    }
-
-    /// The AppProjects of a control plane.
-    pub async fn projects(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Error> {
-        self.list("AppProject", Some(namespace)).await
     }
 
     /// The Secrets of clusters and repositories of a control plane.
@@ -302,29 +276,14 @@ impl ClusterConnection {
         Ok(found.map(|map| map.data.unwrap_or_default()))
     }
 
-    /// The objects of a kind with these labels, in a namespace or in all.
-    pub async fn with_labels(
+    /// The objects of a kind with these labels, in a namespace or in all, in the order of the API
+    /// server.
+    pub async fn list(
         &self,
         kind: &str,
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Vec<Arc<Value>>, Error> {
-        match self.list_permitted(kind, namespace, labels).await? {
-            Lookup::Found(objects) => Ok(objects),
-            Lookup::Forbidden(error) => Err(error),
-        }
-    }
-
-    async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
-        self.with_labels(kind, namespace, None).await
-    }
-
-    async fn list_permitted(
-        &self,
-        kind: &str,
-        namespace: Option<&str>,
-        labels: Option<&str>,
-    ) -> Result<Lookup<Vec<Arc<Value>>>, Error> {
         let api = kind_api(&self.client, namespace, &kind_resource(kind));
         let place = match namespace {
             Some(namespace) => format!("{} of namespace {namespace}", plural(kind)),
@@ -336,14 +295,11 @@ impl ClusterConnection {
             params = params.labels(labels);
         }
         loop {
-            let page = match self.permitted(place.clone(), api.list(&params)).await? {
-                Lookup::Found(page) => page,
-                Lookup::Forbidden(error) => return Ok(Lookup::Forbidden(error)),
-            };
+            let page = self.within(place.clone(), api.list(&params)).await?;
             objects.extend(page.items.iter().map(|object| Arc::new(object.parse())));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(Lookup::Found(objects)),
+                None => return Ok(objects),
             }
         }
     }
@@ -373,20 +329,8 @@ impl ClusterConnection {
         place: String,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Error> {
-        match self.permitted(place, request).await? {
-            Lookup::Found(answer) => Ok(answer),
-            Lookup::Forbidden(error) => Err(error),
-        }
-    }
-
-    /// Like [`Self::within`]; that the user may not read is not an error.
-    async fn permitted<T>(
-        &self,
-        place: String,
-        request: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<Lookup<T>, Error> {
         let error = match tokio::time::timeout(TIMEOUT, request).await {
-            Ok(Ok(answer)) => return Ok(Lookup::Found(answer)),
+            Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
             Err(_) => {
                 let why =
@@ -402,9 +346,9 @@ impl ClusterConnection {
         if has_code(&error, 404) {
             return Err(Error::input(UNREAD, place, UNDEFINED));
         }
-        let is_forbidden = has_code(&error, 403);
-        let error = Error::input(UNREAD, place, error_reason(&error));
-        if is_forbidden { Ok(Lookup::Forbidden(error)) } else { Err(error) }
+        let mut unread = Error::input(UNREAD, place, error_reason(&error));
+        unread.is_forbidden = has_code(&error, 403);
+        Err(unread)
     }
 
     /// That the server is no API server, by its answer to the question for its version; `None`

@@ -4,16 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube::Api;
 use serde_json::Value;
 
-use super::{ClusterConnection, Lookup, NAMES, optional, problem_of_name};
+use super::{ClusterConnection, NAMES, problem_of_name};
 use crate::cli::cluster::live_app::{TargetKind, named};
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::{in_namespace, wavegate, word};
 use crate::cli::console::error::{Error, NOT_FOUND};
 use wavegate_api::Raw;
 use wavegate_api::unknown::nearest_name;
-use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::set_of;
 
@@ -60,9 +58,10 @@ impl ClusterConnection {
     pub async fn namespace_of_set(&self, name: &str) -> Result<String, Error> {
         if self.places.len() > 1 && problem_of_name(name).is_none() {
             for namespace in &self.places {
-                let found = self.look_up("ApplicationSet", namespace, name).await?;
-                if matches!(found, Lookup::Found(Some(_))) {
-                    return Ok(namespace.clone());
+                match self.get("ApplicationSet", namespace, name).await {
+                    Ok(Some(_)) => return Ok(namespace.clone()),
+                    Err(error) if !error.is_forbidden => return Err(error),
+                    Ok(None) | Err(_) => {}
                 }
             }
         }
@@ -82,10 +81,11 @@ impl ClusterConnection {
         }
         let mut forbidden = Vec::new();
         for namespace in &self.places {
-            match self.look_up(kind, namespace, name).await? {
-                Lookup::Found(Some(object)) => return Ok(object),
-                Lookup::Found(None) => {}
-                Lookup::Forbidden(error) => forbidden.push(error),
+            match self.get(kind, namespace, name).await {
+                Ok(Some(object)) => return Ok(object),
+                Ok(None) => {}
+                Err(error) if error.is_forbidden => forbidden.push(error),
+                Err(error) => return Err(error),
             }
         }
         if forbidden.len() == self.places.len()
@@ -94,20 +94,6 @@ impl ClusterConnection {
             return Err(first.clone());
         }
         Err(self.not_found(kind, name, &forbidden).await)
-    }
-
-    async fn look_up(
-        &self,
-        kind: &'static str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Lookup<Option<Arc<Value>>>, Error> {
-        let api: Api<StoredObject> = kind_api(&self.client, Some(namespace), &kind_resource(kind));
-        let place = format!("{kind} {namespace}/{name}");
-        Ok(match self.permitted(place, optional(api.get(name))).await? {
-            Lookup::Found(found) => Lookup::Found(found.map(|found| Arc::new(found.parse()))),
-            Lookup::Forbidden(error) => Lookup::Forbidden(error),
-        })
     }
 
     /// The error for an object that is in none of the searched namespaces: with similar
@@ -157,19 +143,18 @@ impl ClusterConnection {
             return None;
         }
         for namespace in &self.places {
-            let found = self.look_up("Application", namespace, name).await;
-            let Ok(Lookup::Found(Some(application))) = found else { continue };
+            let found = self.get("Application", namespace, name).await;
+            let Ok(Some(application)) = found else { continue };
+            let tree = wavegate("tree", application.namespace(), name);
             return Some(match set_of(&application) {
                 Some(set) => format!(
-                    "; {name} is an Application of the ApplicationSet {set}: use that name, or wavegate \
-                     tree {}{name}",
-                    in_namespace(application.namespace())
+                    "; {name} is an Application of the ApplicationSet {set}: use that name, or {tree}"
                 ),
-                None => format!(
-                    "; {name} is an Application of no ApplicationSet: wavegate tree {}{name} shows its \
-                     resources",
-                    in_namespace(application.namespace())
-                ),
+                None => {
+                    format!(
+                        "; {name} is an Application of no ApplicationSet: {tree} shows its resources"
+                    )
+                }
             });
         }
         None

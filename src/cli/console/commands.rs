@@ -36,6 +36,16 @@ pub(in crate::cli) fn word(text: &str) -> String {
     }
 }
 
+/// A command of this program about an object.
+pub(in crate::cli) fn wavegate(verb: &str, namespace: &str, name: &str) -> String {
+    format!("wavegate {verb} {}{}", in_namespace(namespace), word(name))
+}
+
+/// A command of kubectl, such as `edit appproject`, about an object of the control plane.
+pub(in crate::cli) fn kubectl(command: &str, namespace: &str, name: &str) -> String {
+    format!("kubectl {}{command} {}", in_namespace(namespace), word(name))
+}
+
 /// The options that select the destination cluster: none for one that is not the cluster of
 /// the control plane, since its context is not known here.
 pub(in crate::cli) fn cluster_of(live: &Value) -> String {

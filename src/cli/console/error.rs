@@ -25,6 +25,8 @@ pub(in crate::cli) struct Error {
     place: String,
     why: String,
     code: u8,
+    /// Whether the user may not read something.
+    pub is_forbidden: bool,
 }
 
 impl Error {
@@ -35,7 +37,7 @@ impl Error {
         why: impl fmt::Display,
     ) -> Self {
         let (place, why) = (cut(place.into()), cut(why.to_string()));
-        Self { what: what.into(), place, why, code: USAGE_ERROR }
+        Self { what: what.into(), place, why, code: USAGE_ERROR, is_forbidden: false }
     }
 
     /// A failed check of valid input.

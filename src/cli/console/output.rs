@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::Instant;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::console::error::Error;
@@ -43,12 +44,25 @@ impl OutputArgs {
         data: &T,
         table: impl FnOnce(&T) -> String,
     ) -> anyhow::Result<()> {
-        print(&match self.format {
+        Ok(print(&match self.format {
             // Data is printed unchanged; text output contains no credentials.
             OutputFormat::Table => wavegate_net::redact::redact_text(&table(data)).into_owned(),
             OutputFormat::Json => json(data)?,
             OutputFormat::Yaml => yaml(&[serde_json::to_value(data)?])?,
-        })
+        })?)
+    }
+
+    /// Checks that there are not several ApplicationSets where the format is for one.
+    pub fn check_one_set(&self, what: &str, sets: &[&str]) -> Result<(), Error> {
+        let ([first, second, ..], OutputFormat::Json | OutputFormat::Yaml) = (sets, self.format)
+        else {
+            return Ok(());
+        };
+        let why = format!(
+            "contains {} ApplicationSets; select one by name, such as {first} or {second}",
+            sets.len()
+        );
+        Err(Error::input(what, "-f", why))
     }
 
     /// Prints data, if it is asked for; its text was printed already, line by line.
@@ -121,14 +135,37 @@ fn without_hostile(value: &Value, mark: &str, hostile: &mut Vec<String>) -> Valu
 }
 
 /// Writes to standard output. A closed pipe is not an error.
-pub(in crate::cli) fn print(text: &str) -> anyhow::Result<()> {
+pub(in crate::cli) fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::input("cannot write", "standard output", error).into())
+            Err(Error::input("cannot write", "standard output", error))
         }
         _ => Ok(()),
     }
+}
+
+/// Prints lines, each with the time since a start.
+pub(in crate::cli) fn print_progress(
+    since: Instant,
+    lines: impl IntoIterator<Item = String>,
+) -> Result<(), Error> {
+    let clock = elapsed(since.elapsed());
+    let lines = lines.into_iter().map(|text| {
+        let text = format!("{clock} {text}");
+        line(&wavegate_net::redact::redact_text(&text))
+    });
+    print(&lines.collect::<String>())
+}
+
+/// A time since a start, in front of a line.
+pub(in crate::cli) fn elapsed(time: Duration) -> String {
+    format!("[{:>5.1}s]", time.as_secs_f64())
+}
+
+/// A text as one line without control characters, with its line break.
+pub(in crate::cli) fn line(text: &str) -> String {
+    printable_text(text) + "\n"
 }
 
 /// The space between two columns of a table.
@@ -208,8 +245,12 @@ pub(in crate::cli) fn age(time: &str, now: Timestamp) -> String {
 /// How long a time in RFC 3339 is ahead; a dash for none.
 pub(in crate::cli) fn ahead(time: &str, now: Timestamp) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return or_dash(time) };
-    let left = u64::try_from(time.as_second() - now.as_second()).unwrap_or(0);
-    age::human_duration(Duration::from_secs(left))
+    human(time.as_second() - now.as_second())
+}
+
+/// A number of seconds as `kubectl get` prints ages.
+pub(in crate::cli) fn human(seconds: i64) -> String {
+    age::human_duration(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// Whether standard output may be coloured: it is a terminal and `NO_COLOR` is not set.

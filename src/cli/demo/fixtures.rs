@@ -85,7 +85,7 @@ impl Fixtures {
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_application_set(object)) {
-            let name = wavegate_rollout::desired::name_of(set);
+            let name = set.name();
             let generated = steps::generated(set, &inputs, Timestamp::now()).map_err(|error| {
                 Error::check("cannot generate", format!("ApplicationSet {name}"), error)
             })?;
@@ -120,7 +120,7 @@ impl Fixtures {
             .collect();
         needed.insert(namespace);
         for object in self.objects.iter().filter(|object| object.kind() == "Namespace") {
-            needed.remove(wavegate_rollout::desired::name_of(object));
+            needed.remove(object.name());
         }
         needed.remove("default");
         let namespaces = needed.into_iter().map(

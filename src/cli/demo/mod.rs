@@ -32,7 +32,7 @@ use self::summary::SummaryFacts;
 use self::update::SecondCommit;
 use crate::cli::console::commands::word;
 use crate::cli::console::error::Error;
-use crate::cli::rollout_view::events::{WatchEvent, WatchScope};
+use crate::cli::rollout_view::events::{WatchEvent, WatchScope, Watched};
 use crate::cli::rollout_view::fleet::FleetSource;
 use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
 use crate::cli::rollout_view::newest::Newest;
@@ -382,7 +382,7 @@ impl DemoRun {
     }
 
     fn apply(&mut self, change: WatchEvent) -> Result<Vec<Transition>, Error> {
-        let is_run = matches!(change, WatchEvent::Run(_));
+        let is_run = matches!(change, WatchEvent::Changed(Watched::Runs, _));
         let transitions = self.live.apply(change)?;
         let is_second = |set: &WatchedSet| {
             set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1))

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::args::DiffArgs;
 use super::field_change::FieldChange;
+use super::summary;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::controller::Controller;
 use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat};
 use crate::cli::tree::view::short;
 use wavegate_api::kind::KindRef;
 use wavegate_api::sources::InEffect;
@@ -217,40 +218,28 @@ fn text(report: &Report) -> String {
     for resource in &report.resources {
         let key =
             ResourceKey::new(&resource.group, &resource.kind, &resource.namespace, &resource.name);
-        out.push_str(&printable_text(&format!("==> {}: {}", title(&key), resource.note)));
-        out.push('\n');
+        out.push_str(&output::line(&format!("==> {}: {}", title(&key), resource.note)));
         out.push_str(&output::printable_lines(&resource.text, colour));
         out.push('\n');
     }
-    out.push_str(&printable_text(&summary(report)));
-    out.push('\n');
-    out
+    out + &output::line(&summary(report))
 }
 
 fn summary(report: &Report) -> String {
     let count = |action| report.resources.iter().filter(|one| one.action == action).count();
-    let parts = [
-        (count(Action::Update), "would be updated"),
-        (count(Action::Create), "would be created"),
-        (count(Action::Prune), "would be pruned"),
-        (count(Action::Keep), "only live"),
-    ];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
     let Report { namespace, application, compared, with, .. } = report;
     let name = format!("Application {namespace}/{application}");
-    let s = if *compared == 1 { "" } else { "s" };
-    match report.resources.len() {
-        0 => format!("{name}: no difference to {with} in {compared} resource{s}"),
-        some => {
-            let differ = if some == 1 { "differs" } else { "differ" };
-            let parts = parts.join(", ");
-            format!("{name}: {some} of {compared} resource{s} {differ} from {with}: {parts}")
-        }
-    }
+    summary::summary(
+        &name,
+        with,
+        (*compared, "resource"),
+        [
+            (count(Action::Update), "would be updated"),
+            (count(Action::Create), "would be created"),
+            (count(Action::Prune), "would be pruned"),
+            (count(Action::Keep), "only live"),
+        ],
+    )
 }
 
 fn resource(difference: &Difference, prunes: bool) -> Resource {

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::args::DiffArgs;
 use super::field_change::FieldChange;
+use super::summary;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::controller::Controller;
 use crate::cli::console::error::{CHECK_FAILED, Error};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
+use crate::cli::console::output::{self, OutputArgs};
 use crate::cli::files::generate;
 use crate::cli::plan::live_diff::{self, Change, Input, LiveChange};
 use crate::cli::plan::other_sets::OtherSets;
@@ -20,7 +21,6 @@ use crate::cli::plan::policies::{self, Policies};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_engine::diff::{self, DiffStrategy, unified_diff};
-use wavegate_rollout::desired::name_of;
 
 /// The data that is printed, of one set.
 #[derive(Debug, Serialize)]
@@ -65,7 +65,7 @@ pub(super) async fn compare(args: &DiffArgs, name: Option<&str>) -> Result<Vec<R
             "" => cluster.namespace.as_str(),
             namespace => namespace,
         };
-        let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
+        let stored = cluster.get("ApplicationSet", namespace, set.value.name()).await?;
         let existing = cluster.applications_by_name(namespace).await?;
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
@@ -73,7 +73,7 @@ pub(super) async fn compare(args: &DiffArgs, name: Option<&str>) -> Result<Vec<R
         let rules = policies::rules(policies, &set.value, &generation);
         let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
         let (_, changes) = live_diff::of_controller(others, facts, &input, &existing).await;
-        reports.push(report(namespace, name_of(&set.value), changes, &existing));
+        reports.push(report(namespace, set.value.name(), changes, &existing));
     }
     Ok(reports)
 }
@@ -155,16 +155,8 @@ fn comparison(live: Option<Value>, predicted: Option<Value>) -> diff::Comparison
 
 /// Prints the differences.
 pub(super) fn print(reports: &[Report], output: &OutputArgs) -> anyhow::Result<ExitCode> {
-    if let ([first, second, ..], OutputFormat::Json | OutputFormat::Yaml) = (reports, output.format)
-    {
-        let why = format!(
-            "contains {} ApplicationSets; select one by name, such as {} or {}",
-            reports.len(),
-            first.application_set,
-            second.application_set
-        );
-        return Err(Error::input("cannot compare", "-f", why).into());
-    }
+    let sets: Vec<&str> = reports.iter().map(|report| report.application_set.as_str()).collect();
+    output.check_one_set("cannot compare", &sets)?;
     for report in reports {
         output.print(report, text)?;
     }
@@ -190,39 +182,28 @@ fn text(report: &Report) -> String {
             "==> Application {}/{}: {what}{colon}{}",
             report.namespace, application.application, application.message
         );
-        out.push_str(&printable_text(&title));
-        out.push('\n');
+        out.push_str(&output::line(&title));
         out.push_str(&output::printable_lines(&application.text, colour));
         out.push('\n');
     }
-    out.push_str(&printable_text(&summary(report)));
-    out.push('\n');
-    out
+    out + &output::line(&summary(report))
 }
 
 fn summary(report: &Report) -> String {
     let count = |change| report.applications.iter().filter(|one| one.change == change).count();
-    let parts = [
-        (count(Change::Create), "would be created"),
-        (count(Change::Update), "would be updated"),
-        (count(Change::Delete), "would be deleted"),
-        (count(Change::Wait), "waiting"),
-        (count(Change::Move), "would change the owner"),
-        (count(Change::Refuse), "cannot be written"),
-    ];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
     let Report { namespace, application_set, compared, .. } = report;
     let name = format!("ApplicationSet {namespace}/{application_set}");
-    let s = if *compared == 1 { "" } else { "s" };
-    match report.applications.len() {
-        0 => format!("{name}: no difference in {compared} Application{s}"),
-        some => {
-            let differ = if some == 1 { "differs" } else { "differ" };
-            format!("{name}: {some} of {compared} Application{s} {differ}: {}", parts.join(", "))
-        }
-    }
+    summary::summary(
+        &name,
+        "",
+        (*compared, "Application"),
+        [
+            (count(Change::Create), "would be created"),
+            (count(Change::Update), "would be updated"),
+            (count(Change::Delete), "would be deleted"),
+            (count(Change::Wait), "waiting"),
+            (count(Change::Move), "would change the owner"),
+            (count(Change::Refuse), "cannot be written"),
+        ],
+    )
 }

@@ -7,6 +7,7 @@ mod args;
 mod field_change;
 mod files;
 mod filter;
+mod summary;
 
 use std::process::ExitCode;
 

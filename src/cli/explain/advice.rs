@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::remedies::{about_project, about_pruning, about_resource, about_source, inherited_from};
 use super::wait::Action;
 use crate::cli::cluster::live_app::control_plane_of;
-use crate::cli::console::commands::{TAKEN_BACK, in_namespace, sync_of, take_back, word};
+use crate::cli::console::commands::{TAKEN_BACK, kubectl, sync_of, take_back, wavegate};
 use crate::cli::rollout_view::run::commands;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;
@@ -68,8 +68,7 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
     let is_live = waiting.run.is_some_and(|run| run.is_known && !run.phase().has_ended());
     let holds = wait.kind.ended_by() == EndedBy::Person && member.step.is_some();
     if is_live && holds {
-        let at = in_namespace(waiting.set.namespace());
-        let skip = format!("wavegate skip {at}{}", word(&wait.application));
+        let skip = wavegate("skip", waiting.set.namespace(), &wait.application);
         found.push(format!("to go on without it in this run: {skip}").into());
     }
     found
@@ -103,16 +102,13 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
     let &WaitContext { set, report, wait, member, live, .. } = waiting;
     let name = &wait.application;
     let namespace = live.map_or(set.namespace(), |live| live.namespace());
-    let own =
-        |command: &str| format!("wavegate {command} {}{}", in_namespace(namespace), word(name));
+    let own = |verb: &str| wavegate(verb, namespace, name);
     let sync = || match &member.live {
         Some(read) => sync_of(read, namespace, name),
         None => own("sync"),
     };
-    let of_set = |verb: &str| {
-        let at = in_namespace(set.namespace());
-        format!("kubectl {at}{verb} applicationset {}", word(set.name()))
-    };
+    let of_set =
+        |verb: &str| kubectl(&format!("{verb} applicationset"), set.namespace(), set.name());
     let kind = match (wait.kind, &member.live) {
         // Another sync would be refused.
         (WaitKind::ManualSync | WaitKind::FailedOperation, Some(read)) if read.is_operating() => {
@@ -225,9 +221,8 @@ fn about_deletion(live: &Value, name: &str) -> String {
         Some(_) => confirm(live, name),
         None => format!(
             "its finalizers are removed when its resources are deleted; for what they wait for, see its \
-             conditions: kubectl {}describe application {}",
-            in_namespace(live.namespace()),
-            word(name)
+             conditions: {}",
+            kubectl("describe application", live.namespace(), name)
         ),
     }
 }
@@ -261,8 +256,7 @@ fn about_state(waiting: &WaitContext<'_>, live: &Value, read: &ApplicationReport
         actions.push(by_itself());
     } else if resource.is_some_and(BlockingResource::is_out_of_sync) {
         // Its sync succeeded, and no controller syncs the same again.
-        let namespace = in_namespace(live.namespace());
-        let differs = format!("wavegate diff {namespace}{}", word(name));
+        let differs = wavegate("diff", live.namespace(), name);
         actions.push(format!("see what changes it after a sync: {differs}").into());
         actions.push(format!("start a new sync: {sync}").into());
     }
@@ -291,10 +285,9 @@ fn about_refusal(waiting: &WaitContext<'_>) -> &'static str {
 fn included_again(live: Option<&Value>, wait: &RolloutWait) -> String {
     if let Some(live) = live.filter(|live| is_skipped(live)) {
         return format!(
-            "remove the annotation, in the template of the ApplicationSet if it is from there: kubectl \
-             {}annotate application {} {SKIP_RECONCILE}-",
-            in_namespace(live.namespace()),
-            word(&wait.application)
+            "remove the annotation, in the template of the ApplicationSet if it is from there: {} \
+             {SKIP_RECONCILE}-",
+            kubectl("annotate application", live.namespace(), &wait.application)
         );
     }
     let secret = wait.resource.as_deref().and_then(|resource| resource.strip_prefix("Secret "));
@@ -303,37 +296,27 @@ fn included_again(live: Option<&Value>, wait: &RolloutWait) -> String {
             "remove the annotation {SKIP_RECONCILE} of the Application, or of the Secret of its cluster"
         );
     };
-    format!(
-        "remove the annotation to reconcile its cluster again: kubectl {}annotate secret {} \
-         {SKIP_RECONCILE}-",
-        in_namespace(namespace),
-        word(name)
-    )
+    let annotate = kubectl("annotate secret", namespace, name);
+    format!("remove the annotation to reconcile its cluster again: {annotate} {SKIP_RECONCILE}-")
 }
 
 /// What to do about a sync window, by the message of its wait.
 fn about_window(live: &Value, message: &str, sync: &str) -> String {
     let project = inherited_from(message).unwrap_or_else(|| project_of(live));
-    let namespace = in_namespace(&control_plane_of(live));
+    let control_plane = control_plane_of(live);
     if message.contains(GLOBAL_PROJECTS) {
-        return format!(
-            "create the global project, or correct {GLOBAL_PROJECTS}: kubectl {namespace}edit \
-             configmap argocd-cm"
-        );
+        let edit = kubectl("edit configmap", &control_plane, "argocd-cm");
+        return format!("create the global project, or correct {GLOBAL_PROJECTS}: {edit}");
     }
+    let edit = kubectl("edit appproject", &control_plane, project);
     format!(
         "wait until the window permits it, or change spec.syncWindows of AppProject {project}: \
-         kubectl {namespace}edit appproject {}; if the window has manualSync: true, sync it yourself: {sync}",
-        word(project)
+         {edit}; if the window has manualSync: true, sync it yourself: {sync}"
     )
 }
 
 /// The command that confirms the deletions of an operation or of an Application.
 fn confirm(live: &Value, name: &str) -> String {
-    let namespace = in_namespace(live.namespace());
-    format!(
-        "confirm the deletion: kubectl {namespace}annotate application {} --overwrite \
-         {DELETION_APPROVED}=$(date -u +%FT%TZ)",
-        word(name)
-    )
+    let annotate = kubectl("annotate application", live.namespace(), name);
+    format!("confirm the deletion: {annotate} --overwrite {DELETION_APPROVED}=$(date -u +%FT%TZ)")
 }

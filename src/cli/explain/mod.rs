@@ -19,8 +19,8 @@ use self::wait::Action;
 pub(super) use self::wait::ExplainedWait;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
-use crate::cli::console::output::{self, OutputArgs, or_dash, printable_text};
-use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
+use crate::cli::console::output::{self, OutputArgs, or_dash};
+use crate::cli::rollout_view::run::{RunSummary, paused};
 use crate::cli::rollout_view::state::message;
 use crate::cli::runs::ReportedSet;
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
@@ -126,19 +126,13 @@ pub(super) async fn explain_below(
     all: bool,
 ) -> Explanation {
     let ReportedSet { set, applications, run, policies } = found;
-    let explanation = explain_as(set, applications, run.as_ref(), Timestamp::now(), all);
-    let mut explanation = explanation.with_policies(set, policies);
+    let (run, now) = (run.as_ref(), Timestamp::now());
+    let mut explanation = explain_as(set, applications, run, policies, now, all);
     explanation.look_below(cluster, applications).await;
     explanation
 }
 
 impl Explanation {
-    /// With what the policies of its namespace hold; `set` is the set that is explained.
-    pub fn with_policies(self, set: &Value, policies: &[Arc<Value>]) -> Self {
-        let paused = paused_by(policies, set, self.run.as_ref(), self.paused);
-        Self { paused, ..self }
-    }
-
     /// Reads what is below the workloads that are waited for, and says what holds them.
     pub async fn look_below(
         &mut self,
@@ -166,6 +160,7 @@ pub(super) fn explain_as(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,
     run: Option<&Run>,
+    policies: &[Arc<Value>],
     now: Timestamp,
     all: bool,
 ) -> Explanation {
@@ -177,7 +172,7 @@ pub(super) fn explain_as(
     let run = run.and_then(RunSummary::of);
     Explanation {
         summary,
-        paused: paused(&report, run.as_ref()),
+        paused: paused(&report, run.as_ref(), set, policies),
         run,
         more: report.waiting_count().saturating_sub(waits.len()),
         notes: Vec::new(),
@@ -315,12 +310,12 @@ pub(super) fn show(explanation: &Explanation) -> String {
 
 /// Like [`show`], with ages at this time.
 pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
-    let mut out = printable_text(&explanation.summary) + "\n";
+    let mut out = output::line(&explanation.summary);
     if let Some(run) = explanation.run.as_ref().filter(|run| run.is_of_interest()) {
-        out.push_str(&(printable_text(&run.text(now)) + "\n"));
+        out.push_str(&output::line(&run.text(now)));
     }
     if let Some(paused) = &explanation.paused {
-        out.push_str(&(printable_text(paused) + "\n"));
+        out.push_str(&output::line(paused));
     }
     if !explanation.waits.is_empty() {
         let row = |wait: &ExplainedWait| {
@@ -348,11 +343,9 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         if index == 0 {
             out.push_str("\nCause:\n");
         }
-        out.push_str(&printable_text(&format!("  {}: {cause}", wait.application)));
-        out.push('\n');
+        out.push_str(&output::line(&format!("  {}: {cause}", wait.application)));
     }
     if let Some(behind) = &explanation.behind {
-        let names = behind.applications.iter().map(String::as_str);
         let more = match behind.count.saturating_sub(behind.applications.len()) {
             0 => String::new(),
             more => format!(" and {more} more (--all shows them)"),
@@ -361,24 +354,21 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
             (first, last) if first == last => format!("step {first}"),
             (first, last) => format!("steps {first} to {last}"),
         };
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = behind.applications.join(", ");
         out.push('\n');
-        out.push_str(&printable_text(&format!("Behind it, in {steps}: {names}{more}")));
-        out.push('\n');
+        out.push_str(&output::line(&format!("Behind it, in {steps}: {names}{more}")));
     }
     if explanation.waits.iter().any(|wait| !wait.actions.is_empty()) {
         out.push_str("\nWhat to do:\n");
         for (names, action) in advice(&explanation.waits) {
             let names = some_of(names, NAMES);
-            out.push_str(&printable_text(&format!("  {names}: {action}")));
-            out.push('\n');
+            out.push_str(&output::line(&format!("  {names}: {action}")));
         }
     }
     for condition in &explanation.conditions {
         let line = format!("{} ({}): {}", condition.kind, condition.reason, condition.message);
         out.push('\n');
-        out.push_str(&printable_text(&line));
-        out.push('\n');
+        out.push_str(&output::line(&line));
     }
     out
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Pod, ReplicationController};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
 use kube::core::discovery::ApiResource;
+use kube::core::gvk::GroupVersionKind;
 use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
@@ -97,7 +97,8 @@ async fn one(
             return None;
         }
     };
-    let kind = kind_of(resource)?;
+    let kind = GroupVersionKind::gvk(&resource.group, "v1", &resource.kind);
+    let kind = ApiResource::from_gvk(&kind);
     let mut reader = Reader { cluster: &cluster, namespace: &resource.namespace, unread };
     let workload = reader.get(&kind, &resource.name).await?;
     let mut found = Below { workload, ..Below::default() };
@@ -131,19 +132,6 @@ async fn one(
     Some(WorkloadCause { message, ..cause })
 }
 
-fn kind_of(resource: &BlockingResource) -> Option<ApiResource> {
-    Some(match (resource.group.as_str(), resource.kind.as_str()) {
-        ("apps", "Deployment") => ApiResource::erase::<Deployment>(&()),
-        ("apps", "ReplicaSet") => ApiResource::erase::<ReplicaSet>(&()),
-        ("apps", "StatefulSet") => ApiResource::erase::<StatefulSet>(&()),
-        ("apps", "DaemonSet") => ApiResource::erase::<DaemonSet>(&()),
-        ("batch", "Job") => ApiResource::erase::<Job>(&()),
-        ("", "Pod") => ApiResource::erase::<Pod>(&()),
-        ("", "ReplicationController") => ApiResource::erase::<ReplicationController>(&()),
-        _ => return None,
-    })
-}
-
 /// The labels of the Pods of a workload, as the parameter of a list; empty when it has none:
 /// owners decide then.
 fn selector_of(workload: &Value) -> String {
@@ -171,13 +159,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// An object; `None` when it is gone, or cannot be read.
     async fn get(&mut self, kind: &ApiResource, name: &str) -> Option<Value> {
-        match self.cluster.api(kind, self.namespace).get_opt(name).await {
-            Ok(found) => found.and_then(|object| value(&object, kind)),
-            Err(error) => {
-                self.failed(kind, &error);
-                None
-            }
-        }
+        let found = self.cluster.api(kind, self.namespace).get_opt(name).await;
+        value(&self.known(kind, found)??, kind)
     }
 
     /// The objects of a kind with these owners.
@@ -188,13 +171,8 @@ impl Reader<'_> {
         owners: &BTreeSet<String>,
     ) -> Vec<Value> {
         let params = ListParams::default().labels(selector).limit(OBJECTS);
-        let listed = match self.cluster.api(kind, self.namespace).list(&params).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                self.failed(kind, &error);
-                return Vec::new();
-            }
-        };
+        let listed = self.cluster.api(kind, self.namespace).list(&params).await;
+        let Some(listed) = self.known(kind, listed) else { return Vec::new() };
         if listed.metadata.continue_.is_some_and(|token| !token.is_empty()) {
             self.unread.insert(format!("only the first {OBJECTS} {} were read", kind.plural));
         }
@@ -213,21 +191,17 @@ impl Reader<'_> {
         for uid in uids.iter().filter(|uid| !uid.is_empty()) {
             let params =
                 ListParams::default().fields(&format!("involvedObject.uid={uid}")).limit(EVENTS);
-            match self.cluster.api(&kind, self.namespace).list(&params).await {
-                Ok(listed) => {
-                    events.extend(listed.items.iter().filter_map(|object| value(object, &kind)));
-                }
-                Err(error) => {
-                    self.failed(&kind, &error);
-                    break;
-                }
-            }
+            let listed = self.cluster.api(&kind, self.namespace).list(&params).await;
+            let Some(listed) = self.known(&kind, listed) else { break };
+            events.extend(listed.items.iter().filter_map(|object| value(object, &kind)));
         }
         events
     }
 
-    fn failed(&mut self, kind: &ApiResource, error: &kube::Error) {
-        self.unread.insert(format!("{}: {}", kind.plural, error_reason(error)));
+    /// What was read; notes why it was not.
+    fn known<T>(&mut self, kind: &ApiResource, read: Result<T, kube::Error>) -> Option<T> {
+        let unread = |error| format!("{}: {}", kind.plural, error_reason(&error));
+        read.map_err(|error| self.unread.insert(unread(error))).ok()
     }
 }
 

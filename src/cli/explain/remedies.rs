@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::wait::Action;
 use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::commands::{
-    at_resource, cluster_of, describe_command, in_namespace, kind_of, word,
+    at_resource, cluster_of, describe_command, kind_of, kubectl, wavegate, word,
 };
 use wavegate_api::Raw;
 use wavegate_api::conditions::application as condition;
@@ -29,11 +29,10 @@ pub(super) fn about_project(live: &Value, message: &str) -> Option<String> {
     let field = fields.into_iter().find(|(words, _)| message.contains(words));
     let field = field.map_or("spec", |(_, field)| field);
     let project = inherited_from(message).unwrap_or_else(|| project_of(live));
-    let namespace = in_namespace(&control_plane_of(live));
+    let edit = kubectl("edit appproject", &control_plane_of(live), project);
     Some(format!(
         "permit it in {field} of AppProject {project}, or change the source or the template of the \
-         ApplicationSet: kubectl {namespace}edit appproject {}",
-        word(project)
+         ApplicationSet: {edit}"
     ))
 }
 
@@ -180,7 +179,7 @@ pub(super) fn about_source(live: &Value, name: &str) -> Option<String> {
         [condition::COMPARISON_ERROR, condition::INVALID_SPEC_ERROR].contains(&found.field("type"))
     })?;
     let message = unread.field("message");
-    let refresh = format!("wavegate refresh {}{}", in_namespace(live.namespace()), word(name));
+    let refresh = wavegate("refresh", live.namespace(), name);
     if let Some(action) = about_project(live, message) {
         return Some(format!("{action}; to compare it at once: {refresh}"));
     }

@@ -15,6 +15,7 @@ use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{self as api, ApplicationSet};
 use wavegate_api::{Cluster, Raw};
+use wavegate_application::access::project_of;
 use wavegate_rollout::application_set;
 use wavegate_rollout::application_set::generate::generated::{Collector, Generated};
 use wavegate_rollout::application_set::generate::validate::{self, KnownTargets};
@@ -42,8 +43,7 @@ pub(in crate::cli) async fn generate(
 /// Reports unknown fields on standard error.
 pub(in crate::cli) fn report_unknown(set: &FileObject, unknown: &[Unknown]) {
     for field in unknown {
-        let place = set.described();
-        fault(&Error::check("invalid ApplicationSet", place, field));
+        fault(&Error::check("invalid ApplicationSet", set.described(), field));
     }
 }
 
@@ -98,23 +98,18 @@ pub(in crate::cli) async fn live_sets_and_policies(
         (found.sets, found.policies)
     };
     for set in &mut sets {
-        let name = wavegate_rollout::desired::name_of(&set.value).to_owned();
-        if has_namespace(&set.value) {
+        // Also an empty one is its own.
+        if set.value.pointer("/metadata/namespace").is_some_and(Value::is_string) {
             continue;
         }
         // It would be applied to the namespace of the context, unless it is stored in the one
         // of the control plane.
-        let namespace = cluster.namespace_of_set(&name).await?;
+        let namespace = cluster.namespace_of_set(set.value.name()).await?;
         edit_metadata(&mut set.value, |metadata| {
             metadata.insert("namespace".to_owned(), namespace.into());
         });
     }
     Ok((sets, policies))
-}
-
-/// Whether an object names a namespace, be it an empty one.
-fn has_namespace(object: &Value) -> bool {
-    object.pointer("/metadata/namespace").is_some_and(Value::is_string)
 }
 
 /// The strategy of a set, and what is wrong with it.
@@ -138,13 +133,10 @@ pub(in crate::cli) fn of_two_sets(what: &str, application: &str, [one, other]: [
 pub(in crate::cli) fn assumed(generation: &Generation) -> KnownTargets {
     let mut known = KnownTargets::default();
     for application in &generation.applications {
-        let text = |pointer: &str| {
-            application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let project = text("/spec/project");
-        known.projects.insert(if project.is_empty() { "default".to_owned() } else { project });
+        let text = |pointer: &str| application.text(pointer);
+        known.projects.insert(project_of(application).to_owned());
         known.clusters.push(Cluster {
-            name: text("/spec/destination/name"),
+            name: text("/spec/destination/name").to_owned(),
             server: text("/spec/destination/server").trim_end_matches('/').to_owned(),
             ..Cluster::default()
         });

@@ -71,13 +71,6 @@ impl FileObject {
     }
 }
 
-/// A text and its source.
-#[derive(Clone, Debug)]
-struct Text {
-    name: String,
-    text: String,
-}
-
 /// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
 pub(in crate::cli) fn clean(object: &mut Value) {
     edit_metadata(object, |metadata| {
@@ -102,7 +95,7 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<FileObject>, Error> {
         for file in if is_directory { files_of(path)? } else { vec![path.clone()] } {
             match is_jsonnet(&file) {
                 true => objects.extend(evaluated(&file)?),
-                false => objects.extend(split(&read(&file)?)?),
+                false => objects.extend(split(&text(&file)?)?),
             }
         }
     }
@@ -171,7 +164,7 @@ pub(in crate::cli) fn application_sets(
     let generators: Vec<String> =
         sets.iter().map(|set| generators_of(&set.value).to_string()).collect();
     let is_named = |object: &FileObject| {
-        let name = format!("{:?}", wavegate_rollout::desired::name_of(&object.value));
+        let name = format!("{:?}", object.value.name());
         object.value.kind() == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
     };
     let kinds = others.iter().filter(|object| is_named(object));
@@ -186,25 +179,18 @@ pub(in crate::cli) fn application_sets(
     if !others.is_empty() {
         let titles: Vec<String> =
             others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
-        let titles = some_of(titles.iter().map(String::as_str), 5);
+        let titles = some_of(titles.iter(), 5);
         note(&format!(
             "{place}: only ApplicationSets and what generators read are used, ignored: {titles}"
         ));
     }
     let Some(name) = name else { return Ok(FoundSets { sets, facts, policies }) };
-    let names: Vec<String> =
-        sets.iter().map(|set| wavegate_rollout::desired::name_of(&set.value).to_owned()).collect();
-    let sets: Vec<FileObject> = sets
-        .into_iter()
-        .filter(|set| wavegate_rollout::desired::name_of(&set.value) == name)
-        .collect();
+    let (sets, others): (Vec<FileObject>, Vec<FileObject>) =
+        sets.into_iter().partition(|set| set.value.name() == name);
     if sets.is_empty() {
-        let there = some_of(names.iter().map(String::as_str), 10);
-        return Err(Error::input(
-            what,
-            place,
-            format!("no ApplicationSet is named {name}; found {there}"),
-        ));
+        let there = some_of(others.iter().map(|set| set.value.name()), 10);
+        let why = format!("no ApplicationSet is named {name}; found {there}");
+        return Err(Error::input(what, place, why));
     }
     Ok(FoundSets { sets, facts, policies })
 }
@@ -271,18 +257,18 @@ fn problem_of(value: &Value) -> Option<&'static str> {
     }
 }
 
-fn split(text: &Text) -> Result<Vec<FileObject>, Error> {
-    let documents = yaml::parse_documents(&text.text)
-        .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
+fn split((name, text): &(String, String)) -> Result<Vec<FileObject>, Error> {
+    let documents = yaml::parse_documents(text)
+        .map_err(|error| Error::input("cannot read", name.clone(), error))?;
     // Escapes the name in all later messages.
     documents.iter().for_each(|document| wavegate_net::redact::know_urls_of(&document.value));
     for document in &documents {
         for repeated in &document.repeated {
-            note(&format!("{}: {repeated}", text.name));
+            note(&format!("{name}: {repeated}"));
         }
     }
     let object = |document: yaml::Document| FileObject {
-        file: text.name.clone(),
+        file: name.clone(),
         line: document.line,
         value: document.value,
     };
@@ -298,7 +284,8 @@ pub(in crate::cli) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-fn read(path: &Path) -> Result<Text, Error> {
+/// The name of a file or of standard input for messages, and its text.
+pub(in crate::cli) fn text(path: &Path) -> Result<(String, String), Error> {
     let name = shown(path);
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
@@ -320,13 +307,7 @@ fn read(path: &Path) -> Result<Text, Error> {
     }
     let text = yaml::decode_text(&bytes)
         .map_err(|error| Error::input("cannot read", name.clone(), error))?;
-    Ok(Text { text: text.into_owned(), name })
-}
-
-/// The text of a file or of standard input that holds no objects, and its name for messages.
-pub(in crate::cli) fn text(path: &Path) -> Result<(String, String), Error> {
-    let Text { name, text } = read(path)?;
-    Ok((name, text))
+    Ok((name, text.into_owned()))
 }
 
 /// The manifest files of a directory and its subdirectories, by path.

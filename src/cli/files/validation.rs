@@ -75,8 +75,7 @@ pub(in crate::cli) async fn check(
             _ => Vec::new(),
         };
         let what = format!("invalid {}", object.value.kind());
-        let place = object.described();
-        let error = |problem| Error::check(what.clone(), place.clone(), problem);
+        let error = |problem| Error::check(what.clone(), object.described(), problem);
         errors.extend(problems.into_iter().map(error));
     }
     let Some(last) = errors.pop() else { return Ok(()) };

@@ -24,7 +24,7 @@ use wavegate_rollout::application_set::reconcile::{self, SpecWrites};
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::application_set::{ApplicationOwner, WriteGate, WritePlan};
-use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::Member;
 use wavegate_rollout::rollout::steer::rules::Rules;
@@ -96,12 +96,8 @@ impl std::fmt::Display for Change {
 
 /// The inputs of a comparison.
 pub(in crate::cli) struct Seen<'a> {
-    /// The set to apply.
-    pub set: &'a Value,
-    /// The set in the cluster, if it exists: it identifies the owned Applications.
-    pub stored: Option<&'a Value>,
-    /// Its generated Applications.
-    pub generation: &'a Generation,
+    /// The set.
+    pub input: Input<'a>,
     /// Problems of the generated Applications.
     pub invalid: &'a BTreeMap<String, String>,
     /// The Applications in its namespace.
@@ -112,8 +108,6 @@ pub(in crate::cli) struct Seen<'a> {
     pub settings: &'a ApplicationSetSettings,
     /// The other sets of the namespace, if they matter.
     pub others: &'a [Other],
-    /// What policies say about the set.
-    pub rules: &'a Rules,
 }
 
 /// A set to compare with a cluster.
@@ -139,20 +133,17 @@ pub(in crate::cli) async fn of_controller(
     input: &Input<'_>,
     existing: &BTreeMap<String, Arc<Value>>,
 ) -> (BTreeMap<String, String>, Vec<LiveChange>) {
-    let Input { set, stored, generation, rules } = *input;
+    let Input { set, generation, .. } = *input;
     let controller = others.controller;
     let known = controller.known(generate::assumed(generation));
     let invalid = controller.problems(generation, &known);
     let mut seen = Seen {
-        set,
-        stored,
-        generation,
+        input: *input,
         invalid: &invalid,
         existing,
         clusters: &known.clusters,
         settings: &controller.settings,
         others: &[],
-        rules,
     };
     let alone = compare(&seen);
     let depends =
@@ -160,7 +151,7 @@ pub(in crate::cli) async fn of_controller(
     if !alone.iter().any(depends) {
         return (invalid, alone);
     }
-    let found = match others.besides(name_of(set), set.namespace(), facts).await {
+    let found = match others.besides(set.name(), set.namespace(), facts).await {
         Ok(found) => found,
         Err(error) => {
             note(&format!(
@@ -177,10 +168,11 @@ pub(in crate::cli) async fn of_controller(
 /// Compares generated Applications with those in the namespace of their set, by the decision of
 /// the controller.
 pub(in crate::cli) fn compare(seen: &Seen<'_>) -> Vec<LiveChange> {
-    let set = with_identity(seen.set, seen.stored);
+    let Input { set, stored, generation, rules } = seen.input;
+    let set = with_identity(set, stored);
     let settings = &seen.settings.decisions;
-    let generated = generate::generated(&set, seen.generation, settings);
-    let stored = StoredApplicationSet::read(seen.stored.unwrap_or(&set));
+    let generated = generate::generated(&set, generation, settings);
+    let stored = StoredApplicationSet::read(stored.unwrap_or(&set));
     let live = seen.existing.values();
     let existing: Vec<Existing> =
         live.filter_map(|live| Existing::related(live, &stored.id, &generated)).collect();
@@ -190,7 +182,7 @@ pub(in crate::cli) fn compare(seen: &Seen<'_>) -> Vec<LiveChange> {
         existing: &existing,
         invalid: seen.invalid,
         others: seen.others,
-        steering: Some(Steering::of_policies(&stored.id.namespace, &stored.id.name, seen.rules)),
+        steering: Some(Steering::of_policies(&stored.id.namespace, &stored.id.name, rules)),
         ..Snapshot::first(&stored, &generated, settings, windows, Timestamp::now())
     });
     let names: Vec<String> =
@@ -315,10 +307,8 @@ fn describe(
     let report = report_input::read_report(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
-            let text = |pointer: &str| {
-                let found = existing.get(&application).and_then(|live| live.pointer(pointer));
-                found.and_then(Value::as_str).unwrap_or_default().to_owned()
-            };
+            let found = existing.get(&application);
+            let text = |pointer: &str| found.map(|live| live.text(pointer).to_owned());
             let written = matches!(change, Change::Create | Change::Update);
             let after = after.remove(&application).filter(|_| written);
             let phase = report.members.get(&application).and_then(Member::phase);
@@ -328,8 +318,8 @@ fn describe(
                 fields,
                 is_taken_over: taken.contains(&application),
                 phase: phase.map(Phase::name).unwrap_or_default(),
-                sync: text("/status/sync/status"),
-                health: text("/status/health/status"),
+                sync: text("/status/sync/status").unwrap_or_default(),
+                health: text("/status/health/status").unwrap_or_default(),
                 after,
                 application,
             }
@@ -339,7 +329,7 @@ fn describe(
 
 /// The fields for a line of the table; JSON and YAML contain all.
 fn some_of_fields(fields: &[String]) -> String {
-    some_of(fields.iter().map(String::as_str), FIELDS_PER_LINE)
+    some_of(fields.iter(), FIELDS_PER_LINE)
 }
 
 /// The set of a file with the identity and the status from the cluster.

@@ -23,6 +23,7 @@ use crate::cli::files::input::{FileObject, FoundSets};
 use crate::cli::files::{generate, input};
 use crate::cli::plan::live_diff::{Input, LiveChange};
 use crate::cli::plan::other_sets::OtherSets;
+use crate::cli::rollout_view::text::count;
 use wavegate_api::Raw;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;
@@ -30,7 +31,7 @@ use wavegate_rollout::application_set::generate::generated::generated_labels;
 use wavegate_rollout::application_set::generate::ignore::Ignore;
 use wavegate_rollout::application_set::generate::policy::Policy;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
-use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::preview::{Preview, PreviewStep, preview_steps};
 use wavegate_rollout::rollout::steps::{self, StepStrategy};
 
@@ -73,17 +74,8 @@ pub(super) struct PlanArgs {
 pub(super) fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let reports =
         if args.live { block_on(live_reports(&args))? } else { block_on(file_reports(&args))? };
-    if let ([first, second, ..], OutputFormat::Json | OutputFormat::Yaml) =
-        (reports.as_slice(), args.output.format)
-    {
-        let why = format!(
-            "contains {} ApplicationSets; select one by name, such as {} or {}",
-            reports.len(),
-            first.set,
-            second.set
-        );
-        return Err(Error::input("cannot plan", "-f", why).into());
-    }
+    let sets: Vec<&str> = reports.iter().map(|report| report.set.as_str()).collect();
+    args.output.check_one_set("cannot plan", &sets)?;
     let mut code = ExitCode::SUCCESS;
     let mut is_first = true;
     for report in &reports {
@@ -149,9 +141,9 @@ pub(super) async fn hash_of(
 
 async fn file_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
     args.controller.check()?;
-    let inputs = args.controller.inputs();
+    let inputs = args.controller.generators.inputs();
     let name = args.name.as_deref();
-    let namespace = args.controller.namespace();
+    let namespace = args.controller.generators.namespace();
     let FoundSets { sets, mut facts, policies } =
         input::application_sets(&args.files, name, inputs, namespace)?;
     let mut written = PolicyFiles::read(policies).await;
@@ -222,7 +214,7 @@ fn not_generated(set: &FileObject, error: Error) -> Result<PlanReport, Error> {
     problems.push(PlanProblem::of(NOT_GENERATED, error.to_string()));
     let (strategy, _) = generate::strategy_of(&set.value);
     Ok(PlanReport {
-        set: name_of(&set.value).to_owned(),
+        set: set.value.name().to_owned(),
         rolling: !strategy.steps().is_empty(),
         total: 0,
         steps: Vec::new(),
@@ -234,12 +226,13 @@ fn not_generated(set: &FileObject, error: Error) -> Result<PlanReport, Error> {
 }
 
 fn unknown_fields(set: &Value) -> Vec<PlanProblem> {
-    let problem = |unknown| {
-        let read = steps::Problem::from(unknown);
-        let step = read.step.map(|step| step + 1);
-        PlanProblem { step, ..PlanProblem::of(read.kind.code(), read.message) }
-    };
-    unknown::in_application_set(set).into_iter().map(problem).collect()
+    let unknown = unknown::in_application_set(set).into_iter();
+    unknown.map(|field| of_steps(steps::Problem::from(field))).collect()
+}
+
+fn of_steps(problem: steps::Problem) -> PlanProblem {
+    let step = problem.step.map(|step| step + 1);
+    PlanProblem { step, ..PlanProblem::of(problem.kind.code(), problem.message) }
 }
 
 async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
@@ -258,7 +251,7 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
     let mut reports = Vec::new();
     for set in &sets {
         let namespace = set.value.namespace();
-        let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
+        let stored = cluster.get("ApplicationSet", namespace, set.value.name()).await?;
         let existing = cluster.applications_by_name(namespace).await?;
         let (of_files, problems) = written.of(&set.value);
         let generation = match generate::generate_known(set, &mut facts).await {
@@ -297,21 +290,16 @@ fn report(
     let (strategy, read) = generate::strategy_of(&set.value);
     let Preview { steps, unmatched, problems } =
         preview_steps(&strategy, read, &generated_labels(generation));
-    let problems = problems.into_iter().map(|problem: steps::Problem| PlanProblem {
-        step: problem.step.map(|step| step + 1),
-        ..PlanProblem::of(problem.kind.code(), problem.message)
-    });
+    let mut all = blockers(&set.value, generation, &strategy, invalid);
+    all.extend(problems.into_iter().map(of_steps));
     let rolling = !strategy.steps().is_empty();
     PlanReport {
-        set: name_of(&set.value).to_owned(),
+        set: set.value.name().to_owned(),
         rolling,
         total: generation.applications.len(),
         steps: steps.into_iter().enumerate().map(step).collect(),
         unmatched,
-        problems: blockers(&set.value, generation, &strategy, invalid)
-            .into_iter()
-            .chain(problems)
-            .collect(),
+        problems: all,
         live,
         steering: None,
     }
@@ -341,15 +329,11 @@ fn blockers(
     if strategy.is_empty_rolling_sync() {
         problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));
     }
-    problems.extend(
-        Ignore::read(
-            set,
-            &wavegate_controller::evaluator::limited_jq(wavegate_controller::evaluator::JQ_TIME),
-        )
-        .1
-        .into_iter()
-        .map(|found| problem("InvalidIgnoreDifferences", found.message)),
-    );
+    let jq = wavegate_controller::evaluator::limited_jq(wavegate_controller::evaluator::JQ_TIME);
+    let (_, ignored) = Ignore::read(set, &jq);
+    let ignored =
+        ignored.into_iter().map(|found| problem("InvalidIgnoreDifferences", found.message));
+    problems.extend(ignored);
     let own = set.pointer("/spec/syncPolicy/applicationsSync").and_then(Value::as_str);
     let policy = Policy::problem(own, true);
     problems.extend(policy.map(|message| problem("InvalidSyncPolicy", message)));
@@ -367,9 +351,6 @@ fn blockers(
 }
 
 fn table(report: &PlanReport) -> String {
-    let count =
-        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
     let strategy = match report.rolling {
         true => format!("RollingSync, {}", count(report.steps.len(), "step")),
         false => "all at once".to_owned(),
@@ -389,10 +370,8 @@ fn table(report: &PlanReport) -> String {
         ));
     }
     if !report.unmatched.is_empty() {
-        let held = format!(
-            "\nNot selected by a step, so a manual sync is required: {}",
-            names(&report.unmatched)
-        );
+        let names = some_of(&report.unmatched, NAMES_PER_LINE);
+        let held = format!("\nNot selected by a step, so a manual sync is required: {names}");
         text.push_str(&output::printable_lines(&held, false));
         text.push('\n');
     }
@@ -407,7 +386,7 @@ fn table(report: &PlanReport) -> String {
                 match live.fields.as_slice() {
                     // The message says more than the fields.
                     fields if fields.is_empty() || live.is_taken_over => live.message.clone(),
-                    fields => some_of(fields.iter().map(String::as_str), NAMES_PER_LINE),
+                    fields => some_of(fields.iter(), NAMES_PER_LINE),
                 },
             ]
         };
@@ -435,7 +414,7 @@ fn table(report: &PlanReport) -> String {
 
 /// A row for each batch of a step; one row for a step without batches.
 fn rows(step: &PlannedStep) -> Vec<[String; 5]> {
-    let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
+    let names = |names: &[String]| some_of(names, NAMES_PER_LINE);
     let row = |batch: String, names: String| {
         [step.step.to_string(), step.max_update_text.clone(), step.limit.to_string(), batch, names]
     };

@@ -13,7 +13,6 @@ use crate::cli::files::input::FileObject;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::generate::generated::Generated;
 use wavegate_rollout::application_set::plan::ownership_transfer::Other;
-use wavegate_rollout::desired::name_of;
 
 /// The sets of a cluster, as they will be when those given are applied.
 pub(in crate::cli) struct OtherSets<'a> {
@@ -48,17 +47,17 @@ impl<'a> OtherSets<'a> {
         namespace: &str,
         facts: &mut GeneratorFacts,
     ) -> Result<Vec<Other>, Error> {
-        let stored = self.cluster.application_sets(Some(namespace)).await?;
+        let stored = self.cluster.list("ApplicationSet", Some(namespace), None).await?;
         let mut sets: BTreeMap<String, FileObject> = BTreeMap::new();
         let mut uids: BTreeMap<String, String> = BTreeMap::new();
         for set in stored.iter().filter(|set| !set.is_deleting()) {
-            let name = name_of(set).to_owned();
+            let name = set.name().to_owned();
             uids.insert(name.clone(), set.uid().to_owned());
             let value = set.as_ref().clone();
             sets.insert(name, FileObject { file: "the cluster".to_owned(), line: 1, value });
         }
         for set in self.given.iter().filter(|set| set.value.namespace() == namespace) {
-            sets.insert(name_of(&set.value).to_owned(), set.clone());
+            sets.insert(set.value.name().to_owned(), set.clone());
         }
         let mut others = Vec::new();
         for (other, set) in sets.into_iter().filter(|(other, _)| other != name) {

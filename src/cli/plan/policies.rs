@@ -43,7 +43,7 @@ impl<'a> Policies<'a> {
     /// is noted: they may hold and limit anything.
     pub async fn of(&mut self, namespace: &str) -> Option<&[Arc<Value>]> {
         if !self.known.contains_key(namespace) {
-            let read = match self.cluster.with_labels(POLICY, Some(namespace), None).await {
+            let read = match self.cluster.list(POLICY, Some(namespace), None).await {
                 Ok(policies) => Some(policies),
                 Err(error) if error.is_undefined() => Some(Vec::new()),
                 Err(error) => {
@@ -215,7 +215,7 @@ impl PlanPolicies {
                 text.push_str(&format!("gate {name} (policy {policy}) holds no Application\n"));
                 continue;
             }
-            let names = some_of(applications.iter().map(String::as_str), NAMES);
+            let names = some_of(applications.iter(), NAMES);
             let count = applications.len();
             let holds = match asks.as_slice() {
                 // An API server refuses it; the controller opens it at once.

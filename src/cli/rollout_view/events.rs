@@ -55,12 +55,10 @@ impl Watched {
 /// An event of the watches, in the order of each kind.
 #[derive(Clone, Debug)]
 pub(in crate::cli) enum WatchEvent {
-    Set(StoredObject),
-    SetGone(StoredObject),
-    Application(StoredObject),
-    ApplicationGone(StoredObject),
-    Run(StoredObject),
-    RunGone(StoredObject),
+    /// An object was created or changed.
+    Changed(Watched, StoredObject),
+    /// An object was deleted.
+    Gone(Watched, StoredObject),
     /// All objects of the kind were reported, and changes follow: at the start, and after
     /// a lost connection. Runs that cannot be read count as none.
     Listed(Watched),
@@ -160,14 +158,14 @@ async fn follow(
                     });
                     listing.insert(key, object.clone());
                     if is_new {
-                        send(watched.changed(object)).await?;
+                        send(WatchEvent::Changed(watched, object)).await?;
                     }
                 }
                 Ok(Event::InitDone) => {
                     let before = std::mem::replace(&mut known, std::mem::take(&mut listing));
                     for (key, object) in before {
                         if !known.contains_key(&key) {
-                            send(watched.gone(object)).await?;
+                            send(WatchEvent::Gone(watched, object)).await?;
                         }
                     }
                     (listed_at, pause) = (Some(Instant::now()), PAUSES.0);
@@ -175,11 +173,11 @@ async fn follow(
                 }
                 Ok(Event::Apply(object)) => {
                     known.insert(object.key(), object.clone());
-                    send(watched.changed(object)).await?;
+                    send(WatchEvent::Changed(watched, object)).await?;
                 }
                 Ok(Event::Delete(object)) => {
                     known.remove(&object.key());
-                    send(watched.gone(object)).await?;
+                    send(WatchEvent::Gone(watched, object)).await?;
                 }
                 // The watcher lists again by itself: quiet watches end this way.
                 Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
@@ -220,23 +218,5 @@ fn is_refusal(error: &watcher::Error) -> bool {
         }
         watcher::Error::WatchError(status) => status.code == 403,
         watcher::Error::WatchFailed(_) | watcher::Error::NoResourceVersion => false,
-    }
-}
-
-impl Watched {
-    fn changed(self, object: StoredObject) -> WatchEvent {
-        match self {
-            Self::Sets => WatchEvent::Set(object),
-            Self::Applications => WatchEvent::Application(object),
-            Self::Runs => WatchEvent::Run(object),
-        }
-    }
-
-    fn gone(self, object: StoredObject) -> WatchEvent {
-        match self {
-            Self::Sets => WatchEvent::SetGone(object),
-            Self::Applications => WatchEvent::ApplicationGone(object),
-            Self::Runs => WatchEvent::RunGone(object),
-        }
     }
 }

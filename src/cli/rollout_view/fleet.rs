@@ -40,7 +40,7 @@ pub(in crate::cli) struct Fleet {
     pub sets: BTreeMap<ObjectKey, WatchedSet>,
     source: FleetSource,
     /// Whether the runs that there are were seen: all others are new.
-    are_runs_listed: bool,
+    pub are_runs_listed: bool,
     /// Completed syncs, by Application and start time.
     syncs: BTreeSet<(String, String)>,
     /// Completed hooks, by Application, start time of the sync, and hook.
@@ -80,16 +80,15 @@ impl Fleet {
         !matches!(&self.source, FleetSource::Cluster(Some(only)) if only != set)
     }
 
-    /// A set was deleted.
-    pub fn set_gone(&mut self, key: &ObjectKey) {
-        self.sets.remove(key);
+    /// The set of an Application or a run.
+    fn owner(&self, object: &StoredObject) -> Option<ObjectKey> {
+        let owner = set_owner(object).filter(|owner| self.includes(&owner.name))?;
+        Some(ObjectKey::new(object.namespace(), &owner.name))
     }
 
     /// An Application was created or changed; Applications without a set are ignored.
     pub fn application(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
-        let Some(owner) = set_owner(object).filter(|owner| self.includes(&owner.name)) else {
-            return Vec::new();
-        };
+        let Some(set) = self.owner(object) else { return Vec::new() };
         let (name, live) = (object.name(), report_input::read_application(&object.parse()));
         // Only the demo counts them: a cluster may be watched for days.
         if !live.doing.started_at.is_empty() && matches!(self.source, FleetSource::Generated(_)) {
@@ -101,43 +100,29 @@ impl Fleet {
                 self.syncs.insert(key);
             }
         }
-        let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
-        set.observe(name, live, at)
+        self.sets.entry(set).or_default().observe(name, live, at)
     }
 
     /// An Application was deleted.
     pub fn application_gone(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
-        let key = set_owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
-        let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) else { return Vec::new() };
-        Vec::from_iter(set.lose(object.name(), at))
+        let set = self.owner(object).and_then(|set| self.sets.get_mut(&set));
+        Vec::from_iter(set.and_then(|set| set.lose(object.name(), at)))
     }
 
     /// A run was created or changed; one without a set is ignored.
     pub fn run(&mut self, object: &StoredObject, at: Duration) -> Vec<Transition> {
-        let Some(owner) = set_owner(object).filter(|owner| self.includes(&owner.name)) else {
-            return Vec::new();
-        };
+        let Some(set) = self.owner(object) else { return Vec::new() };
         let is_known = !self.are_runs_listed && matches!(self.source, FleetSource::Cluster(_));
-        let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
-        set.observe_run(Run::read(&object.parse()), is_known, at)
+        let run = Run::read(&object.parse());
+        self.sets.entry(set).or_default().observe_run(run, is_known, at)
     }
 
     /// A run was deleted.
     pub fn run_gone(&mut self, object: &StoredObject) {
-        let key = set_owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
+        let key = self.owner(object);
         if let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) {
             set.lose_run(object.name());
         }
-    }
-
-    /// The runs that there are were seen.
-    pub fn runs_listed(&mut self) {
-        self.are_runs_listed = true;
-    }
-
-    /// Whether they were.
-    pub fn are_runs_listed(&self) -> bool {
-        self.are_runs_listed
     }
 
     /// Sets that were observed themselves, not only through their Applications.

@@ -58,7 +58,7 @@ impl LiveRollouts {
 
     /// Whether all that there was at the start is known.
     pub fn is_listed(&self) -> bool {
-        let are_runs_listed = !self.scope.runs || self.fleet.are_runs_listed();
+        let are_runs_listed = !self.scope.runs || self.fleet.are_runs_listed;
         self.listed.len() == Watched::ALL.len() && are_runs_listed
     }
 
@@ -80,24 +80,26 @@ impl LiveRollouts {
     pub fn apply(&mut self, event: WatchEvent) -> Result<Vec<Transition>, Error> {
         let at = self.began.elapsed();
         match event {
-            WatchEvent::Set(set) => return Ok(self.fleet.set(&set, Timestamp::now(), at)),
-            WatchEvent::SetGone(set) => self.fleet.set_gone(&set.key()),
-            WatchEvent::Application(application) => {
+            WatchEvent::Changed(Watched::Sets, set) => {
+                return Ok(self.fleet.set(&set, Timestamp::now(), at));
+            }
+            WatchEvent::Changed(Watched::Applications, application) => {
                 if !self.is_listed() {
                     let compared = application.parse().text("/status/reconciledAt").to_owned();
                     self.compared.insert(application.key(), compared);
                 }
                 return Ok(self.fleet.application(&application, at));
             }
-            WatchEvent::ApplicationGone(application) => {
+            WatchEvent::Changed(Watched::Runs, run) => return Ok(self.fleet.run(&run, at)),
+            WatchEvent::Gone(Watched::Sets, set) => drop(self.fleet.sets.remove(&set.key())),
+            WatchEvent::Gone(Watched::Applications, application) => {
                 return Ok(self.fleet.application_gone(&application, at));
             }
-            WatchEvent::Run(run) => return Ok(self.fleet.run(&run, at)),
-            WatchEvent::RunGone(run) => self.fleet.run_gone(&run),
+            WatchEvent::Gone(Watched::Runs, run) => self.fleet.run_gone(&run),
             WatchEvent::Listed(watched) => {
                 self.lost.remove(&watched);
                 if watched == Watched::Runs {
-                    self.fleet.runs_listed();
+                    self.fleet.are_runs_listed = true;
                 } else if !self.listed.contains(&watched) {
                     self.listed.push(watched);
                 }
@@ -115,6 +117,21 @@ impl LiveRollouts {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// Whether an end, which may still change, has stayed the same for a time.
+pub(in crate::cli) fn has_settled<T: PartialEq>(
+    settling: &mut Option<(T, Instant)>,
+    end: T,
+    time: Duration,
+) -> bool {
+    match settling {
+        Some((before, since)) if *before == end => since.elapsed() >= time,
+        _ => {
+            *settling = Some((end, Instant::now()));
+            time.is_zero()
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::text::{Style, StyledLine, padded, width};
 use super::transition::Transition;
+use crate::cli::console::output;
 use wavegate_api::time::to_rfc3339;
 
 /// Widths of the columns before the text; longer values extend their line.
@@ -62,7 +63,7 @@ impl Stamp {
     /// The text for a line.
     pub fn text(self, elapsed: Duration, now: Timestamp) -> String {
         match self {
-            Self::Elapsed => format!("[{:>5.1}s]", elapsed.as_secs_f64()),
+            Self::Elapsed => output::elapsed(elapsed),
             Self::Clock => to_rfc3339(now),
         }
     }

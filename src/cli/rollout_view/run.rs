@@ -4,14 +4,14 @@
 //! Of a run that goes on without policies and failures nothing is said: its Applications say it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::text::count;
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::{in_namespace, wavegate, word};
+use crate::cli::console::output::human;
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
@@ -86,35 +86,28 @@ impl RunSummary {
     }
 }
 
-/// That a set is paused by its annotation, with the command that ends it; `None` while its run says
-/// so, or when it is not.
-pub(in crate::cli) fn paused(report: &Report, run: Option<&RunSummary>) -> Option<String> {
-    if is_said_by(run) { None } else { paused_by_annotation(&report.set) }
-}
-
-/// Whether a run says that its set is paused.
-fn is_said_by(run: Option<&RunSummary>) -> bool {
-    run.is_some_and(|run| run.phase == RunPhase::Paused.as_str())
+/// That a set is paused by its annotation or by policies of its namespace, with the commands that
+/// end it; `None` while its run says so, or when it is not.
+pub(in crate::cli) fn paused(
+    report: &Report,
+    run: Option<&RunSummary>,
+    set: &Value,
+    policies: &[Arc<Value>],
+) -> Option<String> {
+    if run.is_some_and(|run| run.phase == RunPhase::Paused.as_str()) {
+        return None;
+    }
+    let by = [paused_by_annotation(&report.set), paused_by_policies(set, policies)];
+    let all: Vec<String> = by.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// That a set is paused by its annotation, with the command that ends it; `None` when it is not.
 pub(in crate::cli) fn paused_by_annotation(set: &Set) -> Option<String> {
     let reason = set.paused.as_deref()?;
     let reason = if reason.is_empty() { "no reason given" } else { reason };
-    let (namespace, name) = (in_namespace(&set.namespace), word(&set.name));
-    Some(format!("paused: {reason}: nothing is promoted until wavegate resume {namespace}{name}"))
-}
-
-/// The same of a set with the policies of its namespace: `said` is that of its annotation.
-pub(in crate::cli) fn paused_by(
-    policies: &[Arc<Value>],
-    set: &Value,
-    run: Option<&RunSummary>,
-    said: Option<String>,
-) -> Option<String> {
-    let by_policies = if is_said_by(run) { None } else { paused_by_policies(set, policies) };
-    let all: Vec<String> = said.into_iter().chain(by_policies).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    let resume = wavegate("resume", &set.namespace, &set.name);
+    Some(format!("paused: {reason}: nothing is promoted until {resume}"))
 }
 
 /// Since when a run is in its phase.
@@ -208,7 +201,7 @@ fn what_to_do(run: &Run, of: &ObjectKey) -> String {
 /// What a person does about a run now, as commands; the first one is the most likely.
 pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String)> {
     let at = in_namespace(&of.namespace);
-    let of = |verb: &str| format!("wavegate {verb} {at}{}", word(&of.name));
+    let of = |verb: &str| wavegate(verb, &of.namespace, &of.name);
     let named = |what: &str, command: String| (what.to_owned(), command);
     match run.phase() {
         RunPhase::AwaitingApproval => {
@@ -280,10 +273,9 @@ pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> S
     let approval = match usize::try_from(gate.missing()).unwrap_or(usize::MAX) {
         0 => String::new(),
         missing => format!(
-            "needs {}: wavegate approve {}{} --gate {}",
+            "needs {}: {} --gate {}",
             count(missing, "approval"),
-            in_namespace(namespace),
-            word(set),
+            wavegate("approve", namespace, set),
             word(&gate.name)
         ),
     };
@@ -307,9 +299,4 @@ pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
     let runs =
         if estimate.runs == 1 { "1 run".to_owned() } else { format!("{} runs", estimate.runs) };
     format!("about {range} left, from {runs}{without}")
-}
-
-/// A number of seconds as `kubectl get` prints ages.
-pub(in crate::cli) fn human(seconds: i64) -> String {
-    gotime::age::human_duration(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }

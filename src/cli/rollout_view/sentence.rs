@@ -9,6 +9,7 @@ use super::set::WatchedSet;
 use super::state::OFF;
 use super::text::{Style, StyledLine};
 use crate::cli::console::commands::take_back;
+use crate::cli::console::output::human;
 use wavegate_rollout::rollout::report::{
     ApplicationReport, Member, Report, ReportState, RolloutOutcome, Why,
 };
@@ -43,10 +44,8 @@ fn timed(
 /// ` for 35s of 5m`; empty when the start is unknown.
 fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> String {
     let Some(since) = since else { return String::new() };
-    let between = |from: Timestamp, to: Timestamp| {
-        let seconds = to.as_second().saturating_sub(from.as_second());
-        gotime::age::human_duration(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-    };
+    let between =
+        |from: Timestamp, to: Timestamp| human(to.as_second().saturating_sub(from.as_second()));
     let limit = match until {
         Some(until) => format!(" of {}", between(since, until)),
         None => String::new(),
@@ -181,7 +180,7 @@ pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &RolloutOutcome) -> St
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
         RolloutOutcome::Manual { step, applications } => {
-            let who = wavegate_engine::names::some_of(applications.iter().map(String::as_str), 3);
+            let who = wavegate_engine::names::some_of(applications.iter(), 3);
             match step {
                 Some(step) => {
                     format!("Step {} waits for a manual sync of {who} (maxUpdate is 0)", step + 1)

@@ -65,22 +65,19 @@ impl WatchedSet {
     pub fn outcome(&self) -> RolloutOutcome {
         match self.report.outcome() {
             // What has failed goes back.
-            RolloutOutcome::Blocked { .. } | RolloutOutcome::Complete if self.is_rolling_back() => {
+            RolloutOutcome::Blocked { .. } | RolloutOutcome::Complete
+                if self.is_run_in(&[RunPhase::RollingBack]) =>
+            {
                 RolloutOutcome::Running
             }
             // As `wait` has it: also of a run that had started nothing.
-            RolloutOutcome::Complete if self.was_ended() => RolloutOutcome::RunEnded,
+            RolloutOutcome::Complete
+                if self.is_run_in(&[RunPhase::Aborted, RunPhase::RolledBack]) =>
+            {
+                RolloutOutcome::RunEnded
+            }
             outcome => outcome,
         }
-    }
-
-    fn is_rolling_back(&self) -> bool {
-        self.is_run_in(&[RunPhase::RollingBack])
-    }
-
-    /// Whether its run was ended before it was complete.
-    fn was_ended(&self) -> bool {
-        self.is_run_in(&[RunPhase::Aborted, RunPhase::RolledBack])
     }
 
     fn is_run_in(&self, phases: &[RunPhase]) -> bool {
@@ -95,9 +92,7 @@ impl WatchedSet {
 
     /// Whether its run goes on only by the word of a person.
     pub fn waits_for_a_word(&self) -> bool {
-        let waits =
-            |phase| matches!(phase, RunPhase::Paused | RunPhase::AwaitingApproval | RunPhase::Held);
-        self.report.is_rolling() && self.run().is_some_and(|run| waits(run.phase()))
+        self.is_run_in(&[RunPhase::Paused, RunPhase::AwaitingApproval, RunPhase::Held])
     }
 
     /// The time that is left, in words; `None` without a history, or when nothing goes on.

@@ -134,14 +134,9 @@ impl StyledLine {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect::<String>().trim_end().to_owned()
     }
 
-    /// The text with escape codes.
-    pub fn coloured(&self) -> String {
-        self.escaped(true, false)
-    }
-
     /// The text with or without colours.
     pub fn show(&self, colour: bool) -> String {
-        if colour { self.coloured() } else { self.plain() }
+        if colour { self.escaped(true, false) } else { self.plain() }
     }
 
     /// The text for a line of a screen that starts in the first column. Terminals differ in
@@ -315,7 +310,7 @@ mod tests {
         for (width, want) in cases {
             assert_eq!(line.clone().cut(width).plain(), want, "{width}");
         }
-        assert_eq!(line.clone().cut(3).coloured(), "\u{1b}[32m✔\u{1b}[0m …");
+        assert_eq!(line.clone().cut(3).show(true), "\u{1b}[32m✔\u{1b}[0m …");
     }
 
     #[test]
@@ -352,7 +347,7 @@ mod tests {
         );
         assert_eq!(wrapped(0, 9), [""]);
         let first = line.clone().wrapped(24, 9).remove(0);
-        assert_eq!(first.coloured(), "\u{1b}[32mRollout complete\u{1b}[0m after");
+        assert_eq!(first.show(true), "\u{1b}[32mRollout complete\u{1b}[0m after");
         assert_eq!(StyledLine::default().wrapped(10, 9), [StyledLine::default()]);
     }
 

@@ -44,7 +44,10 @@ pub(super) async fn until_read(
             let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
             let (error, is_refused) = match attempt.await {
                 Ok(Ok(map)) => {
-                    add(&mut settings, map);
+                    // The keys of those before take precedence.
+                    for (key, value) in map {
+                        settings.entry(key).or_insert(value);
+                    }
                     break;
                 }
                 Ok(Err(error)) => (failure::error_reason(&error), !failure::is_transient(&error)),
@@ -55,13 +58,6 @@ pub(super) async fn until_read(
         }
     }
     settings
-}
-
-/// Adds the keys of a ConfigMap; those of the ones before take precedence.
-fn add(settings: &mut BTreeMap<String, String>, map: BTreeMap<String, String>) {
-    map.into_iter().for_each(|(key, value)| {
-        settings.entry(key).or_insert(value);
-    });
 }
 
 async fn config_map(

@@ -113,10 +113,13 @@ pub(super) enum RunAction {
     /// With the name of an ApplicationSet, all that failed, once each; that lifts the quarantine of
     /// the run's targets. With the name of an Application, that one, also when a person has synced it
     /// to something else. app/NAME and appset/NAME say which is meant.
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        after_help = EXIT_CODES,
+        mut_arg("name", |name| name.value_name("APP|APPSET").help("Name of an ApplicationSet or of an Application"))
+    )]
     Retry {
         #[command(flatten)]
-        selection: retry::RetrySelection,
+        selection: SetSelection,
         #[command(flatten)]
         options: ActionOptions,
     },
@@ -247,7 +250,7 @@ async fn rollback(session: &Session<'_>, sets: &SetSelection) -> Result<ActionRe
         applications.insert(set.namespace(), None);
     }
     for (namespace, known) in &mut applications {
-        let read = session.cluster.applications(Some(namespace)).await;
+        let read = session.cluster.list("Application", Some(namespace), None).await;
         let failed = |error| note(&format!("it is not known how many can go back: {error}"));
         *known = read.map_err(failed).ok();
     }

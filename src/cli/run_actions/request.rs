@@ -15,7 +15,7 @@ use super::selection::SetSelection;
 use crate::cli::cluster::kubeconfig;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::console::output::{OutputArgs, OutputFormat, printable_text};
+use crate::cli::console::output::{OutputArgs, OutputFormat, line};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::commands::steering::{self, Written};
@@ -245,7 +245,7 @@ impl ActionOutcome {
             ActionState::Planned => format!("{place}: would {}", self.message),
             ActionState::Refused | ActionState::Failed => return None,
         };
-        Some(printable_text(&text) + "\n")
+        Some(line(&text))
     }
 }
 

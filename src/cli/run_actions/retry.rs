@@ -14,42 +14,23 @@ use crate::cli::runs::runs;
 use wavegate_api::Raw;
 use wavegate_rollout::steering::{self, Run, Verdict, current_run};
 
-/// An ApplicationSet, several, or an Application.
-#[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct RetrySelection {
-    /// Name of an ApplicationSet or of an Application
-    #[arg(value_name = "APP|APPSET", required_unless_present_any = ["selector", "all_namespaces"],
-        conflicts_with_all = ["selector", "all_namespaces"])]
-    name: Option<String>,
-    /// All ApplicationSets with these labels
-    #[arg(short = 'l', long, value_name = "LABELS")]
-    selector: Option<String>,
-    /// The ApplicationSets of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-}
-
 /// Retries what is selected.
 pub(super) async fn retry(
     session: &Session<'_>,
-    selection: &RetrySelection,
+    selection: &SetSelection,
 ) -> Result<ActionResults, Error> {
     let cluster = session.cluster;
-    let name = selection.name.as_deref().unwrap_or_default();
-    let (name, application) = match named(name)? {
-        (TargetKind::Application, name) => (name, Some(cluster.expect_application(name).await?)),
-        (TargetKind::ApplicationSet, name) => (name, None),
-        (TargetKind::Any, "") => ("", None),
-        (TargetKind::Any, name) => (name, meant(cluster, name).await?),
+    let (kind, name) = named(selection.name.as_deref().unwrap_or_default())?;
+    let application = match kind {
+        TargetKind::Application => Some(cluster.expect_application(name).await?),
+        TargetKind::Any if !name.is_empty() => meant(cluster, name).await?,
+        TargetKind::Any | TargetKind::ApplicationSet => None,
     };
     if let Some(application) = application {
         return retry_one(session, &application).await;
     }
-    let sets = SetSelection {
-        name: Some(name.to_owned()).filter(|name| !name.is_empty()),
-        selector: selection.selector.clone(),
-        all_namespaces: selection.all_namespaces,
-    };
+    let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+    let sets = SetSelection { name, ..selection.clone() };
     session.change_runs(&sets, |run, by| steering::retry_applications(run, &[], by)).await
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::steering::{POLICY, RUN};
@@ -43,7 +43,7 @@ impl SetSelection {
         }
         let labels = self.selector.as_deref();
         let mut sets = match self.all_namespaces {
-            true => cluster.with_labels("ApplicationSet", None, labels).await?,
+            true => cluster.list("ApplicationSet", None, labels).await?,
             false => cluster.here("ApplicationSet", labels).await?.1,
         };
         if sets.is_empty() {
@@ -73,7 +73,7 @@ impl SetSelection {
         }
         let namespace = sets.first().filter(|_| !self.all_namespaces).map(|set| set.namespace());
         let mut by_namespace: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
-        for run in cluster.with_labels(RUN, namespace, None).await? {
+        for run in cluster.list(RUN, namespace, None).await? {
             by_namespace.entry(run.namespace().to_owned()).or_default().push(run);
         }
         let none = Vec::new();
@@ -88,7 +88,7 @@ impl SetSelection {
 
 /// The policies of a namespace; none where they cannot exist, or be read, which is noted.
 pub(super) async fn policies(cluster: &ClusterConnection, namespace: &str) -> Vec<Arc<Value>> {
-    let read = cluster.with_labels(POLICY, Some(namespace), None).await;
+    let read = cluster.list(POLICY, Some(namespace), None).await;
     read.unwrap_or_else(|error| {
         if !error.is_undefined() {
             note(&format!("whether a policy pauses it is not known: {error}"));
@@ -127,14 +127,11 @@ pub(super) async fn set_of_application(
 ) -> Result<Arc<Value>, Error> {
     let place = format!("Application {}/{}", application.namespace(), application.name());
     let Some(name) = set_of(application) else {
-        let options = in_namespace(application.namespace());
-        let why = format!(
-            "it belongs to no ApplicationSet, and so to no run; wavegate sync {options}{} syncs it",
-            word(application.name())
-        );
+        let sync = wavegate("sync", application.namespace(), application.name());
+        let why = format!("it belongs to no ApplicationSet, and so to no run; {sync} syncs it");
         return Err(Error::check(what, place, why));
     };
-    let set = cluster.application_set(application.namespace(), name).await?;
+    let set = cluster.get("ApplicationSet", application.namespace(), name).await?;
     set.filter(|set| is_owned(application, set)).ok_or_else(|| {
         Error::check(what, place, format!("its ApplicationSet {name} does not exist any more"))
     })

@@ -1,6 +1,6 @@
 //! Leaves Applications out of the current runs of their sets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ use wavegate_rollout::steering::{self, Run, Verdict, current_run};
 /// The Applications of one set that are named.
 #[derive(Default)]
 struct NamedMembers {
-    names: Vec<String>,
+    names: BTreeSet<String>,
     /// Those that are complete.
     complete: Vec<String>,
 }
@@ -37,13 +37,10 @@ pub(super) async fn skip(
         if is_complete {
             of_set.1.complete.push(name.clone());
         }
-        of_set.1.names.push(name);
+        of_set.1.names.insert(name);
     }
     let mut actions = Vec::new();
-    for (set, named) in skipped.values_mut() {
-        named.names.sort();
-        named.names.dedup();
-        let named: &NamedMembers = named;
+    for (set, named) in skipped.values() {
         let runs = runs(cluster, set).await?;
         actions.push(PlannedAction::for_run(set, current_run(&runs, set), move |run| {
             if let Some(name) = named.complete.first() {

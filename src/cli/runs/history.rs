@@ -9,8 +9,8 @@ use super::position;
 use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, NOT_FOUND};
-use crate::cli::console::output::{self, OutputArgs, age, or_dash, printable_text, table};
-use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
+use crate::cli::console::output::{self, OutputArgs, age, human, or_dash, table};
+use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RevisionCount, TimelineEntry};
@@ -96,7 +96,7 @@ fn list(set: &Value, records: &[RunRecord], format: HistoryFormat, now: Timestam
             set.namespace(),
             set.name()
         );
-        return printable_text(&text) + "\n";
+        return output::line(&text);
     }
     let row = |record: &RunRecord| {
         [
@@ -126,7 +126,7 @@ fn list(set: &Value, records: &[RunRecord], format: HistoryFormat, now: Timestam
 /// A run in full.
 fn one(record: &RunRecord, now: Timestamp) -> String {
     let mut lines = Vec::new();
-    let mut line = |text: String| lines.push(printable_text(&text) + "\n");
+    let mut line = |text: String| lines.push(output::line(&text));
     let message =
         if record.message.is_empty() { String::new() } else { format!(": {}", record.message) };
     line(format!(

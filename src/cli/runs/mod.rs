@@ -6,7 +6,7 @@ pub(in crate::cli) mod policies;
 mod record;
 pub(in crate::cli) mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub(in crate::cli) async fn runs(
     set: &Value,
 ) -> Result<Vec<Arc<Value>>, Error> {
     let label = label_of(set.name());
-    let mut runs = cluster.with_labels(RUN, Some(set.namespace()), label.as_deref()).await?;
+    let mut runs = cluster.list(RUN, Some(set.namespace()), label.as_deref()).await?;
     runs.retain(|run| is_owned(run, set));
     runs.sort_by_key(|run| std::cmp::Reverse(number_of(run.name())));
     Ok(runs)
@@ -63,15 +63,13 @@ pub(in crate::cli) async fn beside(
     kind: &str,
     sets: &[Arc<Value>],
 ) -> Vec<Arc<Value>> {
-    let mut namespaces: Vec<&str> = sets.iter().map(|set| set.namespace()).collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    let namespace = match namespaces.as_slice() {
+    let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.namespace()).collect();
+    let namespace = match Vec::from_iter(namespaces).as_slice() {
         [] => return Vec::new(),
         [one] => Some(*one),
         _ => None,
     };
-    cluster.with_labels(kind, namespace, None).await.unwrap_or_default()
+    cluster.list(kind, namespace, None).await.unwrap_or_default()
 }
 
 /// An ApplicationSet, and what its reports are made of.

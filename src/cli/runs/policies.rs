@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
-use crate::cli::console::output::{OutputArgs, or_dash, printable_text, table};
+use crate::cli::console::output::{OutputArgs, line, or_dash, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
 use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};
@@ -66,7 +66,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         if let Some(name) = &args.name {
             let set = cluster.expect_application_set(name).await?;
-            let all = cluster.with_labels(POLICY, Some(set.namespace()), None).await?;
+            let all = cluster.list(POLICY, Some(set.namespace()), None).await?;
             let policies: Vec<PolicySummary> = all
                 .iter()
                 // One that is not understood may hold it.
@@ -77,7 +77,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
             return Ok((policies, place, paused(&[set])));
         }
         let (place, namespace, all) = match args.all_namespaces {
-            true => ("exists".to_owned(), None, cluster.with_labels(POLICY, None, None).await?),
+            true => ("exists".to_owned(), None, cluster.list(POLICY, None, None).await?),
             false => {
                 let (namespace, all) = cluster.here(POLICY, None).await?;
                 let place = format!("exists in namespace {namespace}; -A lists those of all");
@@ -86,7 +86,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
         };
         let sets = match (&namespace, args.all_namespaces) {
             (None, false) => cluster.application_sets_here().await.map(|(_, sets)| sets),
-            (namespace, _) => cluster.application_sets(namespace.as_deref()).await,
+            (namespace, _) => cluster.list("ApplicationSet", namespace.as_deref(), None).await,
         };
         let sets = sets.unwrap_or_else(|error| {
             note(&format!("which ApplicationSets are paused by annotation is not known: {error}"));
@@ -98,7 +98,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
     found.sort_by(|a, b| (&a.namespace, &a.policy).cmp(&(&b.namespace, &b.policy)));
     args.output.print(&found, |policies| {
         let text = match policies.as_slice() {
-            [] => printable_text(&format!("No RolloutPolicy {place}.")) + "\n",
+            [] => line(&format!("No RolloutPolicy {place}.")),
             policies => list(policies),
         };
         let by_policy = policies.iter().filter(|policy| policy.paused).map(|policy| {
@@ -106,8 +106,7 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
             let command = unpause_command(namespace, policy);
             format!("RolloutPolicy {namespace}/{policy}: paused: nothing that it selects is promoted until {command}")
         });
-        let lines: String =
-            by_policy.chain(paused).map(|line| printable_text(&line) + "\n").collect();
+        let lines: String = by_policy.chain(paused).map(|text| line(&text)).collect();
         if lines.is_empty() { text } else { format!("{text}\n{lines}") }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -147,7 +146,7 @@ fn list(policies: &[PolicySummary]) -> String {
             policy.namespace.clone(),
             policy.policy.clone(),
             sets,
-            or_dash(&some_of(holds.iter().map(String::as_str), NAMES)),
+            or_dash(&some_of(holds.iter(), NAMES)),
             or_dash(&policy.limits.join(", ")),
             or_dash(&policy.problems.join("; ")),
         ]

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::console::output::or_dash;
-use crate::cli::rollout_view::run::human;
+use crate::cli::console::output::{human, or_dash};
 use crate::cli::tree::view::short;
 use wavegate_api::Time;
 use wavegate_api::steering::{
@@ -116,7 +115,7 @@ impl RunRecord {
 /// Revisions, most frequent first: the first one, and how many others there are.
 pub(super) fn revisions(all: &[RevisionCount]) -> String {
     let texts: Vec<String> = all.iter().map(|one| shortened(&one.revision)).collect();
-    or_dash(&some_of(texts.iter().map(String::as_str), 1))
+    or_dash(&some_of(texts.iter(), 1))
 }
 
 /// A revision, or those of several sources.

@@ -18,9 +18,9 @@ use self::line::{WaitLine, about_run};
 use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
-use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable_text};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat};
 use crate::cli::rollout_view::events::{self, WatchEvent, WatchScope};
-use crate::cli::rollout_view::live::{LiveEvent, LiveLoop};
+use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, has_settled};
 use crate::cli::rollout_view::newest::{ComparisonAnswer, Newest};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
@@ -342,14 +342,8 @@ impl<'a> WaitLoop<'a> {
             self.settling = None;
             return Ok(None);
         }
-        match self.settling {
-            Some((before, since)) if before == ending && since.elapsed() < time => return Ok(None),
-            Some((before, _)) if before == ending => {}
-            _ if time.is_zero() => {}
-            _ => {
-                self.settling = Some((ending, Instant::now()));
-                return Ok(None);
-            }
+        if !has_settled(&mut self.settling, ending, time) {
+            return Ok(None);
         }
         if ending == WaitEnding::Complete {
             self.say(&line)?;
@@ -366,11 +360,7 @@ impl<'a> WaitLoop<'a> {
         if self.args.output.format != OutputFormat::Table {
             return Ok(());
         }
-        let clock = format!("[{:>5.1}s]", self.known.live.began.elapsed().as_secs_f64());
-        let line =
-            printable_text(&wavegate_net::redact::redact_text(&format!("{clock} {line}"))) + "\n";
-        let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
-        output::print(&line).map_err(failed)
+        output::print_progress(self.known.live.began, [line.to_string()])
     }
 
     fn timed_out(&self) -> WaitResult {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::events::{self, Event};
+use super::events::{self, Event, always, at, at_for, at_or_value_at, option, value_at};
 use super::when;
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::cluster::controller::ControllerArgs;
@@ -46,34 +46,34 @@ pub(in crate::cli) struct SimulateArgs {
     #[arg(long, requires = "name", conflicts_with = "files")]
     pub(super) live: bool,
     /// The workloads of these Applications fail; can be repeated, as the following ones
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--fail", "fail"),
+    #[arg(long, value_name = "APP[@STEP]", value_parser = option("--fail", "fail", always),
         help_heading = "What happens")]
     pub(super) fail: Vec<Event>,
     /// The workloads of these Applications never become Healthy
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--hang", "hang"),
+    #[arg(long, value_name = "APP[@STEP]", value_parser = option("--hang", "hang", always),
         help_heading = "What happens")]
     pub(super) hang: Vec<Event>,
     /// These Applications become Healthy after this time
-    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("--slow", "slow"),
+    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = option("--slow", "slow", always),
         help_heading = "What happens")]
     pub(super) slow: Vec<Event>,
     /// So many of all deployments fail, by chance: of each Application with each commit
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = when::percent, help_heading = "What happens")]
     pub(super) flaky: Option<u8>,
     /// A Healthy Application becomes Degraded
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--degrade", "degrade"),
+    #[arg(long, value_name = "APP@TIME", value_parser = option("--degrade", "degrade", value_at),
         help_heading = "What happens")]
     pub(super) degrade: Vec<Event>,
     /// Another commit; with APP one that changes these Applications only
-    #[arg(long, value_name = "[APP@]TIME", allow_hyphen_values = true, value_parser = events::push,
+    #[arg(long, value_name = "[APP@]TIME", allow_hyphen_values = true, value_parser = option("--push", "push", at_or_value_at),
         help_heading = "What happens")]
     pub(super) push: Vec<Event>,
     /// The controllers are killed and start again
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--restart-at", "restart"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--restart-at", "restart", at),
         help_heading = "What happens")]
     pub(super) restart_at: Vec<Event>,
     /// The API server answers the controllers with 503 for a time
-    #[arg(long, value_name = "TIME:FOR", allow_hyphen_values = true, value_parser = events::api_down,
+    #[arg(long, value_name = "TIME:FOR", allow_hyphen_values = true, value_parser = option("--api-down", "apiDown", at_for),
         help_heading = "What happens")]
     pub(super) api_down: Vec<Event>,
     /// A file of such events, each with its time: a list of entries such as
@@ -81,31 +81,31 @@ pub(in crate::cli) struct SimulateArgs {
     #[arg(long, value_name = "FILE", help_heading = "What happens")]
     pub(super) events: Vec<PathBuf>,
     /// A person pauses the sets
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--pause-at", "pause"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--pause-at", "pause", at),
         help_heading = "What people do")]
     pub(super) pause_at: Vec<Event>,
     /// A person resumes them
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--resume-at", "resume"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--resume-at", "resume", at),
         help_heading = "What people do")]
     pub(super) resume_at: Vec<Event>,
     /// A person approves a gate
-    #[arg(long, value_name = "GATE@TIME", value_parser = events::of("--approve", "approve"),
+    #[arg(long, value_name = "GATE@TIME", value_parser = option("--approve", "approve", value_at),
         help_heading = "What people do")]
     pub(super) approve: Vec<Event>,
     /// A person takes the run back
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--rollback-at", "rollback"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--rollback-at", "rollback", at),
         help_heading = "What people do")]
     pub(super) rollback_at: Vec<Event>,
     /// A person aborts the run
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--abort-at", "abort"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--abort-at", "abort", at),
         help_heading = "What people do")]
     pub(super) abort_at: Vec<Event>,
     /// A person retries what has failed
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--retry-at", "retry"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option("--retry-at", "retry", at),
         help_heading = "What people do")]
     pub(super) retry_at: Vec<Event>,
     /// A person leaves an Application out
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--skip", "skip"),
+    #[arg(long, value_name = "APP@TIME", value_parser = option("--skip", "skip", value_at),
         help_heading = "What people do")]
     pub(super) skip: Vec<Event>,
     /// How long an Application takes to become Healthy after its sync [default: 30s, with --live

@@ -2,9 +2,13 @@
 //! in which state. Pure.
 
 use super::scale::{TimeAxis, exact, short, ticks};
-use super::segments::{KINDS, Row, cells, counts, failed, in_flight, occurring, peaks, rows, runs};
-use super::timeline::{GateLine, SetLine, SpanKind, StepLine, Timeline, TimelineMark};
+use super::segments::{
+    DrawnStep, Row, cells, counts, failed, in_flight, occurring, peaks, runs, steps_of_sets,
+};
+use super::timeline::{GateLine, Look, SetLine, StepLine, Timeline, TimelineMark};
 use crate::cli::rollout_view::text::{Style, StyledLine, count, width as columns};
+use wavegate_engine::names::some_of;
+use wavegate_simulation::SpanKind;
 
 #[cfg(test)]
 mod tests;
@@ -58,35 +62,20 @@ struct Chart<'a> {
     /// Most Applications that a step shows one by one.
     share: usize,
     /// The steps of each set with their rows, as many as are shown.
-    sets: Vec<(&'a SetLine, Vec<Step<'a>>)>,
+    sets: Vec<(&'a SetLine, Vec<DrawnStep<'a>>)>,
     hidden: usize,
-}
-
-struct Step<'a> {
-    line: &'a StepLine,
-    rows: Vec<Row<'a>>,
 }
 
 impl<'a> Chart<'a> {
     fn of(timeline: &'a Timeline, width: usize, max_rows: usize) -> Self {
         let clock = TimeAxis::of(timeline);
-        let (mut left, mut sets) = (STEPS, Vec::new());
-        for set in &timeline.sets {
-            let steps: Vec<Step> = set
-                .steps
-                .iter()
-                .take(left)
-                .map(|line| Step { line, rows: rows(line, clock) })
-                .collect();
-            left -= steps.len();
-            sets.push((set, steps));
-        }
+        let sets = steps_of_sets(timeline, clock, STEPS);
         let shown: usize = sets.iter().map(|(_, steps)| steps.len()).sum();
         let share = match timeline.applications() <= max_rows {
             true => usize::MAX,
             false => max_rows / shown.max(1),
         };
-        let of_step = |step: &Step| match step.rows.len() <= share {
+        let of_step = |step: &DrawnStep| match step.rows.len() <= share {
             true => step.rows.iter().map(|row| 2 + columns(&row.application.name)).max(),
             false => Some(STATES),
         };
@@ -135,10 +124,6 @@ impl<'a> Chart<'a> {
 
     /// What it is about, and how it ended.
     fn title(&self) -> Vec<StyledLine> {
-        let name = match self.timeline.sets.as_slice() {
-            [set] => set.key(),
-            sets => count(sets.len(), "ApplicationSet"),
-        };
         let facts = format!(
             "  {}, {}, {}",
             count(self.timeline.applications(), "Application"),
@@ -150,7 +135,8 @@ impl<'a> Chart<'a> {
             false => ("✖ ", Style::Red),
         };
         let outcome = StyledLine::of(style, glyph).and(style, &self.timeline.outcome);
-        let mut lines = vec![StyledLine::of(Style::Bold, name).and(Style::Dim, facts)];
+        let mut lines =
+            vec![StyledLine::of(Style::Bold, self.timeline.title()).and(Style::Dim, facts)];
         lines.extend(outcome.wrapped(self.width, WRAPPED));
         lines
     }
@@ -246,7 +232,7 @@ impl<'a> Chart<'a> {
         filled(line, width).followed_by(end)
     }
 
-    fn step(&self, step: &Step) -> Vec<StyledLine> {
+    fn step(&self, step: &DrawnStep) -> Vec<StyledLine> {
         let mut lines = vec![self.heading(step.line)];
         lines.extend(step.line.gates.iter().take(GATES).map(|gate| self.gate(gate)));
         lines.extend(more(step.line.gates.len(), GATES, "gate"));
@@ -295,9 +281,7 @@ impl<'a> Chart<'a> {
     }
 
     fn gate(&self, gate: &GateLine) -> StyledLine {
-        let from = self.clock.offset(gate.since);
-        let until = gate.until().map_or(self.clock.length, |time| self.clock.offset(time));
-        let until = until.max(from);
+        let (from, until) = self.clock.span(gate.since, gate.until());
         let (first, last) = (self.column(from), self.column(until));
         let bar = match gate.opened {
             Some(_) => format!("{}◆", "/".repeat(last - first)),
@@ -322,8 +306,9 @@ impl<'a> Chart<'a> {
             .collect();
         let (mut bar, mut at) = (StyledLine::default(), 0);
         for (first, size, what) in runs(&kinds) {
-            let text: String = std::iter::repeat_n(glyph(what), size).collect();
-            bar = bar.and(Style::Plain, " ".repeat(first - at)).and(style(what), text);
+            let Look { glyph, style, .. } = Look::of(what);
+            let text: String = std::iter::repeat_n(glyph, size).collect();
+            bar = bar.and(Style::Plain, " ".repeat(first - at)).and(style, text);
             at = first + size;
         }
         let name = StyledLine::of(Style::Plain, format!("  {}", row.application.name));
@@ -340,18 +325,15 @@ impl<'a> Chart<'a> {
             let numbers = counts.iter().map(|cell| cell[what.index()]);
             let most = numbers.clone().fold(0.0, f64::max);
             let bar: String = numbers.map(|number| height(number, most)).collect();
-            let name = StyledLine::of(Style::Plain, format!("  {}", what.label()));
+            let Look { label, style, .. } = Look::of(what);
+            let name = StyledLine::of(Style::Plain, format!("  {label}"));
             let end = format!("max {}", peaks[what.index()]);
-            lines.push(self.row(name, StyledLine::of(style(what), bar), &end, Style::Dim));
+            lines.push(self.row(name, StyledLine::of(style, bar), &end, Style::Dim));
         }
         let names = failed(rows);
         if !names.is_empty() {
-            let more = match names.len() {
-                0..=FAILED => String::new(),
-                all => format!(" and {} more", all - FAILED),
-            };
-            let names = names[..names.len().min(FAILED)].join(", ");
-            lines.push(StyledLine::of(Style::Red, format!("  failed: {names}{more}")));
+            let names = some_of(names, FAILED);
+            lines.push(StyledLine::of(Style::Red, format!("  failed: {names}")));
         }
         lines
     }
@@ -359,12 +341,8 @@ impl<'a> Chart<'a> {
     /// The characters that were used.
     fn legend(&self) -> StyledLine {
         let steps = || self.sets.iter().flat_map(|(_, steps)| steps);
-        let mut seen = [false; KINDS];
-        for step in steps().filter(|step| step.rows.len() <= self.share) {
-            for (seen, more) in seen.iter_mut().zip(occurring(&step.rows)) {
-                *seen |= more;
-            }
-        }
+        let shown = steps().filter(|step| step.rows.len() <= self.share);
+        let seen = occurring(shown.flat_map(|step| &step.rows));
         let mut line = StyledLine::default();
         let mut add = |style, text: String, label: &str| {
             let space = if line.width() == 0 { "" } else { "  " };
@@ -375,7 +353,8 @@ impl<'a> Chart<'a> {
                 .and(Style::Dim, format!(" {label}"));
         };
         for what in SpanKind::ALL.into_iter().filter(|what| seen[what.index()]) {
-            add(style(what), glyph(what).to_string(), what.label());
+            let Look { label, glyph, style, .. } = Look::of(what);
+            add(style, glyph.to_string(), label);
         }
         if steps().any(|step| !step.line.gates.is_empty()) {
             add(Style::Yellow, "/".to_owned(), "gate");
@@ -392,7 +371,7 @@ fn duration(row: &Row) -> (String, Style) {
         None => (String::new(), Style::Plain),
         Some(SpanKind::Healthy) => (took, Style::Plain),
         Some(what) if what.is_active() => (format!("{took}+"), Style::Yellow),
-        Some(what) => (what.label().to_owned(), style(what)),
+        Some(what) => (Look::of(what).label.to_owned(), Look::of(what).style),
     }
 }
 
@@ -413,31 +392,4 @@ fn more(all: usize, most: usize, thing: &str) -> Option<StyledLine> {
 fn filled(line: StyledLine, width: usize) -> StyledLine {
     let space = width.saturating_sub(line.width());
     line.and(Style::Plain, " ".repeat(space))
-}
-
-/// The character of a state, another one for each: colours may be missing.
-fn glyph(what: SpanKind) -> char {
-    match what {
-        SpanKind::Waiting => '·',
-        SpanKind::Held => '=',
-        SpanKind::Pending => '░',
-        SpanKind::Syncing => '█',
-        SpanKind::BecomingHealthy => '▒',
-        SpanKind::Healthy => '━',
-        SpanKind::Failed => '×',
-        SpanKind::GoingBack => '«',
-        SpanKind::Back => '<',
-        SpanKind::Skipped => '-',
-    }
-}
-
-fn style(what: SpanKind) -> Style {
-    match what {
-        SpanKind::Waiting | SpanKind::Skipped => Style::Dim,
-        SpanKind::Pending | SpanKind::Syncing => Style::Cyan,
-        SpanKind::Held | SpanKind::BecomingHealthy => Style::Yellow,
-        SpanKind::GoingBack | SpanKind::Back => Style::Yellow,
-        SpanKind::Healthy => Style::Green,
-        SpanKind::Failed => Style::Red,
-    }
 }

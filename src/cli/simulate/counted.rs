@@ -5,11 +5,12 @@ use serde_json::Value;
 use super::args::{NAMES, WRONG};
 use crate::cli::console::error::{Error, note};
 use crate::cli::files::generate;
+use wavegate_api::Raw;
 use wavegate_api::live::LiveSpec;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::application_set::status::report_input;
-use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::steps::{ProblemKind, strategy_problems};
 
 /// The Applications of a set that no step selects: its rollout is complete without them. Says so
@@ -20,7 +21,7 @@ use wavegate_rollout::rollout::steps::{ProblemKind, strategy_problems};
 /// What is wrong with the strategy, as `plan` says; and when nothing syncs any of them, or one of a
 /// set without steps.
 pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<String>, Error> {
-    let place = || format!("ApplicationSet {}", name_of(set));
+    let place = || format!("ApplicationSet {}", set.name());
     let wrong = |why: String| Error::input(WRONG, place(), why);
     let (strategy, problems) = generate::strategy_of(set);
     let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
@@ -33,12 +34,12 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
     }
     let steps = report_input::generated_steps(set, generation);
     let has_step =
-        |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
+        |application: &&Value| steps.get(application.name()).is_some_and(Option::is_some);
     let without = generation.applications.iter().filter(|application| !has_step(application));
     // With steps, a rollout switches automated syncs off.
     if strategy.steps().is_empty() {
         let unsynced: Vec<&str> =
-            without.filter(|one| !LiveSpec::of(one).is_automated()).map(name_of).collect();
+            without.filter(|one| !LiveSpec::of(one).is_automated()).map(|one| one.name()).collect();
         return match unsynced.as_slice() {
             [] => Ok(Vec::new()),
             [one] => Err(wrong(format!(
@@ -50,13 +51,13 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
             ))),
         };
     }
-    let without: Vec<String> = without.map(|one| name_of(one).to_owned()).collect();
+    let without: Vec<String> = without.map(|one| one.name().to_owned()).collect();
     let names = some_of(&without, NAMES);
     if without.len() == generation.applications.len() && !without.is_empty() {
         return Err(wrong(format!("no step selects any of its Applications: {names}")));
     }
     if !without.is_empty() {
-        let set = name_of(set);
+        let set = set.name();
         note(&format!("ApplicationSet {set}: not counted, since no step selects it: {names}"));
     }
     Ok(without)

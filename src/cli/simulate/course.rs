@@ -1,46 +1,32 @@
 //! The course of a simulation as a timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::scenario::SimulationCase;
 use super::timeline::{
-    ApplicationLine, GateKind, GateLine, Opening, SetLine, SpanKind, StepLine, Timeline,
-    TimelineMark, TimelineSpan, WaitLine,
+    ApplicationLine, GateKind, GateLine, Opening, SetLine, StepLine, Timeline, TimelineMark,
+    TimelineSpan,
 };
 use wavegate_api::steering::{RolloutRunStatus, RunGate};
-use wavegate_rollout::rollout::wait::WaitKind;
-use wavegate_simulation::{ApplicationHistory, History, HistoryState, SpanEnd, Waits};
+use wavegate_simulation::{ApplicationHistory, History, HistorySpan, PerformedAction, SpanEnd};
 
 /// The timeline of a history.
 pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
-    let names: Vec<&str> = {
-        let mut names: Vec<&str> = case.applications.values().map(|(set, _)| &**set).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    };
+    let names: BTreeSet<&str> = case.applications.values().map(|(set, _)| &**set).collect();
     let set = |name: &str| {
         let place = format!("{}/{name}", case.namespace());
-        let runs = history.runs.get(&place).map(Vec::as_slice).unwrap_or_default();
-        let runs = self::runs(runs);
-        let waits = history.waits.get(&place).map(Vec::as_slice).unwrap_or_default();
-        let kinds = |waits: &Waits| {
-            waits.kinds.iter().filter_map(|kind| WaitKind::from_name(kind)).collect()
-        };
+        let runs = self::runs(history.runs.get(&place).map(Vec::as_slice).unwrap_or_default());
         SetLine {
             namespace: case.namespace().to_owned(),
             name: name.to_owned(),
             runs: runs.iter().map(|run| run.name.to_owned()).collect(),
             steps: steps(case, history, name, &runs),
-            waits: waits
-                .iter()
-                .map(|waits| WaitLine { from: waits.from, kinds: kinds(waits) })
-                .collect(),
+            waits: history.waits.get(&place).cloned().unwrap_or_default(),
         }
     };
-    let mark = |happened: &wavegate_simulation::PerformedAction| TimelineMark {
+    let mark = |happened: &PerformedAction| TimelineMark {
         at: happened.at,
         until: happened.until,
         text: match &happened.refused {
@@ -167,24 +153,13 @@ fn gates(run: &Run<'_>, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
 fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<TimelineSpan> {
     // What an Application did after the end is no part of the rollout.
     let next = history.spans.iter().skip(1).map(|span| span.from.min(end)).chain([end]);
-    let span = |(span, until): (&wavegate_simulation::HistorySpan, Timestamp)| TimelineSpan {
+    let span = |(span, until): (&HistorySpan, Timestamp)| TimelineSpan {
         from: span.from,
         until,
-        what: match span.state {
-            HistoryState::Healthy => SpanKind::Healthy,
-            HistoryState::Waiting => SpanKind::Waiting,
-            HistoryState::Held => SpanKind::Held,
-            HistoryState::Skipped => SpanKind::Skipped,
-            HistoryState::Pending => SpanKind::Pending,
-            HistoryState::Syncing => SpanKind::Syncing,
-            HistoryState::BecomingHealthy => SpanKind::BecomingHealthy,
-            HistoryState::Failed => SpanKind::Failed,
-            HistoryState::GoingBack => SpanKind::GoingBack,
-            HistoryState::Back => SpanKind::Back,
-        },
+        what: span.state,
     };
     // What lasts no time is a comparison before the next one; at the end, it is what was reached.
-    let lasts = |(span, until): &(&wavegate_simulation::HistorySpan, Timestamp)| {
+    let lasts = |(span, until): &(&HistorySpan, Timestamp)| {
         span.from < *until || *until == end && span.from == end
     };
     history.spans.iter().zip(next).filter(lasts).map(span).collect()

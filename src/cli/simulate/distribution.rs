@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{course, path};
-use crate::cli::console::output::printable_text;
+use crate::cli::console::output;
 use wavegate_api::steering::{RunPhase, RunWait};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
@@ -125,13 +125,13 @@ impl Distribution {
             let names = some_of(names, NAMES);
             let colon = if names.is_empty() { "" } else { ": " };
             let line = format!("{:>6}  {}{colon}{names}", other.runs, other.hold.text());
-            let _ = writeln!(text, "{}", printable_text(&line));
+            text.push_str(&output::line(&line));
         }
         if let Some(more) = self.others.len().checked_sub(LINES).filter(|more| *more > 0) {
             let _ = writeln!(text, "        and {more} other reasons");
         }
         if let Some(first) = self.others.first() {
-            let _ = writeln!(text, "For example: {}", printable_text(&first.example));
+            text.push_str(&output::line(&format!("For example: {}", first.example)));
         }
         text
     }

@@ -81,14 +81,14 @@ fn what(word: &str, value: &str) -> Result<What, String> {
     }
 }
 
-/// The reader of an option: its text becomes a value of the word, and a time.
-type Reader = fn(&str) -> Result<(String, Option<Duration>), String>;
+/// What the text of an option says: a value of the word, and a time.
+type Given = Result<(String, Option<Duration>), String>;
 
-/// An option of a name.
-fn option(
+/// An option of a name, whose text becomes a value of the word, and a time.
+pub(super) fn option(
     name: &'static str,
     word: &'static str,
-    read: Reader,
+    read: fn(&str) -> Given,
 ) -> impl Fn(&str) -> Result<Event, String> + Clone {
     move |text| {
         let (value, at) = read(text)?;
@@ -97,44 +97,31 @@ fn option(
     }
 }
 
-/// An option such as `--fail APP`.
-pub(super) fn always(
-    name: &'static str,
-    word: &'static str,
-) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(name, word, |text| Ok((text.to_owned(), None)))
+/// `--fail APP`.
+pub(super) fn always(text: &str) -> Given {
+    Ok((text.to_owned(), None))
 }
 
-/// An option such as `--skip APP@TIME`.
-pub(super) fn of(
-    name: &'static str,
-    word: &'static str,
-) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(name, word, |text| {
-        let (value, time) = text.rsplit_once('@').ok_or("write it as NAME@10m")?;
-        Ok((value.to_owned(), Some(timeout(time)?)))
-    })
+/// `--skip APP@TIME`.
+pub(super) fn value_at(text: &str) -> Given {
+    let (value, time) = text.rsplit_once('@').ok_or("write it as NAME@10m")?;
+    Ok((value.to_owned(), Some(timeout(time)?)))
 }
 
-/// An option such as `--pause-at TIME`.
-pub(super) fn at(
-    name: &'static str,
-    word: &'static str,
-) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(name, word, |text| Ok((YES.to_owned(), Some(timeout(text)?))))
+/// `--pause-at TIME`.
+pub(super) fn at(text: &str) -> Given {
+    Ok((YES.to_owned(), Some(timeout(text)?)))
 }
 
 /// `--push TIME` and `--push APP@TIME`.
-pub(super) fn push(text: &str) -> Result<Event, String> {
-    if text.contains('@') { of("--push", "push")(text) } else { at("--push", "push")(text) }
+pub(super) fn at_or_value_at(text: &str) -> Given {
+    if text.contains('@') { value_at(text) } else { at(text) }
 }
 
 /// `--api-down TIME:FOR`.
-pub(super) fn api_down(text: &str) -> Result<Event, String> {
-    option("--api-down", "apiDown", |text| {
-        let (at, time) = text.split_once(':').ok_or("write it as 5m:30s")?;
-        Ok((time.to_owned(), Some(timeout(at)?)))
-    })(text)
+pub(super) fn at_for(text: &str) -> Given {
+    let (at, time) = text.split_once(':').ok_or("write it as 5m:30s")?;
+    Ok((time.to_owned(), Some(timeout(at)?)))
 }
 
 /// Reads a file of events.

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::timeline::{
-    ApplicationLine, GateKind, GateLine, SetLine, SpanKind, StepLine, Timeline, TimelineMark,
-    TimelineSpan,
+    ApplicationLine, GateKind, GateLine, SetLine, StepLine, Timeline, TimelineMark, TimelineSpan,
 };
+use wavegate_simulation::SpanKind;
 
 /// The name of the run.
 pub const RUN: &str = "shop-2";

@@ -6,7 +6,6 @@ use wavegate_api::Raw;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::raw::object_at;
 use wavegate_application::access::project_of;
-use wavegate_rollout::desired::name_of;
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +21,7 @@ const NAME: &str = "{{ .name }}";
 pub(super) fn frozen(mut set: Value, applications: &[Value]) -> Value {
     let contents: Vec<Value> = applications.iter().map(content).collect();
     let mut parameters = Parameters {
-        names: applications.iter().map(|one| name_of(one).to_owned()).collect(),
+        names: applications.iter().map(|one| one.name().to_owned()).collect(),
         columns: Vec::new(),
     };
     let all: Vec<&Value> = contents.iter().collect();

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::causes::{self, Cause, Window};
 use super::scale::exact;
-use super::timeline::{ApplicationLine, SetLine, SpanKind, Timeline};
+use super::timeline::{ApplicationLine, SetLine, Timeline};
 use crate::cli::rollout_view::text::count;
 use wavegate_rollout::rollout::wait::WaitKind;
+use wavegate_simulation::SpanKind;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,12 @@
 //! What `wavegate simulate` prints.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use super::path::{self, Part};
 use super::scenario::SimulationCase;
 use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
-use crate::cli::console::output::printable_text;
+use crate::cli::console::output;
 use crate::cli::rollout_view::{terminal, ui};
 use wavegate_simulation::{History, SpanEnd};
 
@@ -63,7 +61,7 @@ impl Report {
             SpanEnd::Complete => format!("Complete after {took}."),
             other => format!("After {took}: {}.", course::outcome(other)),
         };
-        let _ = writeln!(text, "\n{}", printable_text(&end));
+        text.push_str(&format!("\n{}", output::line(&end)));
         if !self.critical_path.is_empty() {
             text.push_str("\nWhat it took its time for:\n");
         }
@@ -73,14 +71,14 @@ impl Report {
             let name = if has_several_runs { &part.run } else { &part.set };
             let (took, step, what) = (path::text(part.seconds), part.step, &part.what);
             let line = format!("  {took:>10}  {name} step {step}: {what}");
-            let _ = writeln!(text, "{}", printable_text(&line));
+            text.push_str(&output::line(&line));
         }
         // What never ends is not to be shortened.
         if self.is_complete()
             && let Some(shorten) = path::shortens(&self.critical_path)
         {
             let line = format!("What would shorten it the most: {shorten}.");
-            let _ = writeln!(text, "{}", printable_text(&line));
+            text.push_str(&output::line(&line));
         }
         text
     }

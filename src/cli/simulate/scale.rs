@@ -9,35 +9,13 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Distances of ticks that are easy to count in, in milliseconds.
-const DISTANCES: [i64; 27] = [
-    1,
-    2,
-    5,
-    10,
-    20,
-    50,
-    100,
-    200,
-    500,
-    SECOND,
-    2 * SECOND,
-    5 * SECOND,
-    10 * SECOND,
-    15 * SECOND,
-    30 * SECOND,
-    MINUTE,
-    2 * MINUTE,
-    5 * MINUTE,
-    10 * MINUTE,
-    15 * MINUTE,
-    30 * MINUTE,
-    HOUR,
-    2 * HOUR,
-    3 * HOUR,
-    6 * HOUR,
-    12 * HOUR,
-    DAY,
+/// Distances of ticks that are easy to count in, each in milliseconds and a number of them.
+const DISTANCES: [(i64, &[i64]); 5] = [
+    (1, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
+    (SECOND, &[1, 2, 5, 10, 15, 30]),
+    (MINUTE, &[1, 2, 5, 10, 15, 30]),
+    (HOUR, &[1, 2, 3, 6, 12]),
+    (DAY, &[1]),
 ];
 
 /// The simulated time. Offsets from its start are in milliseconds.
@@ -58,6 +36,12 @@ impl TimeAxis {
     /// The offset of a time; the start or the end for times outside.
     pub fn offset(self, time: Timestamp) -> i64 {
         time.as_millisecond().saturating_sub(self.start).clamp(0, self.length)
+    }
+
+    /// The offsets of a time that lasts until another one, or the end.
+    pub fn span(self, from: Timestamp, until: Option<Timestamp>) -> (i64, i64) {
+        let from = self.offset(from);
+        (from, until.map_or(self.length, |until| self.offset(until)).max(from))
     }
 
     /// How long after the start a time is, also when that is after the end.
@@ -84,12 +68,10 @@ impl TimeAxis {
 pub fn ticks(length: i64, most: usize) -> Vec<i64> {
     let most = i64::try_from(most).unwrap_or(i64::MAX).max(1);
     let fits = |distance: &i64| length / distance < most;
-    let round = DISTANCES.into_iter().find(fits);
+    let round = DISTANCES.iter().flat_map(|(unit, numbers)| numbers.iter().map(move |n| n * unit));
     // Whole days, doubled, for weeks and more.
-    let distance = round.or_else(|| {
-        let days = std::iter::successors(Some(DAY), |distance| distance.checked_mul(2));
-        days.into_iter().find(fits)
-    });
+    let days = std::iter::successors(Some(DAY), |distance| distance.checked_mul(2));
+    let distance = round.chain(days).find(fits);
     let Some(distance) = distance else { return vec![0] };
     (0..=length / distance).map(|tick| tick * distance).collect()
 }

@@ -29,7 +29,7 @@ use wavegate_application::access::project_of;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
-use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_simulation::{
     Behavior, DeployedBefore, FleetBefore, Scenario, ScheduledAction, WorkloadOutcome,
@@ -66,9 +66,9 @@ async fn of_files(args: &SimulateArgs) -> Result<SimulationCase, Error> {
     let objects = input::objects(&args.files)?;
     let (sets, others): (Vec<FileObject>, Vec<FileObject>) =
         objects.into_iter().partition(|object| is_application_set(&object.value));
-    let known: Vec<String> = sets.iter().map(|set| name_of(&set.value).to_owned()).collect();
+    let known: Vec<String> = sets.iter().map(|set| set.value.name().to_owned()).collect();
     let is_named =
-        |set: &FileObject| args.name.as_deref().is_none_or(|name| name_of(&set.value) == name);
+        |set: &FileObject| args.name.as_deref().is_none_or(|name| set.value.name() == name);
     let sets: Vec<FileObject> = sets.into_iter().filter(is_named).collect();
     if sets.is_empty() {
         let place = args.files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
@@ -87,8 +87,8 @@ async fn of_files(args: &SimulateArgs) -> Result<SimulationCase, Error> {
     validation::check(sets.iter().chain(policies)).await?;
     let mut facts = GeneratorFacts::of_objects(
         others.iter().map(|object| &object.value),
-        args.controller.inputs(),
-        args.controller.namespace(),
+        args.controller.generators.inputs(),
+        args.controller.generators.namespace(),
     );
     let mut generated = Vec::new();
     for set in &sets {
@@ -119,9 +119,9 @@ async fn of_cluster(args: &SimulateArgs) -> Result<SimulationCase, Error> {
         let namespace = set.value.namespace();
         let generation = generate::generate_known(set, &mut facts).await?;
         // Where there are none, or this user may not read them, nothing is said of them.
-        let found = cluster.with_labels(POLICY, Some(namespace), None).await.unwrap_or_default();
+        let found = cluster.list(POLICY, Some(namespace), None).await.unwrap_or_default();
         policies.extend(found.iter().map(|policy| (**policy).clone()));
-        let found = cluster.projects(namespace).await.unwrap_or_default();
+        let found = cluster.list("AppProject", Some(namespace), None).await.unwrap_or_default();
         for project in found {
             let global = &controller.settings.global_projects;
             let whole = global.with_windows(&project, |name| controller.project(name).flatten());
@@ -130,7 +130,7 @@ async fn of_cluster(args: &SimulateArgs) -> Result<SimulationCase, Error> {
                 Error::check(WRONG, place, why)
             })?);
         }
-        let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
+        let runs = cluster.list(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
         let steps = report_input::generated_steps(&set.value, &generation);
         let members = steps.keys().filter_map(|name| live.get(name)).map(|live| &**live);
@@ -161,15 +161,15 @@ impl SimulationCase {
         let mut applications = BTreeMap::new();
         for (set, generation) in sets {
             for (name, step) in report_input::generated_steps(set, generation) {
-                let former = applications.insert(name.clone(), (name_of(set).to_owned(), step));
+                let former = applications.insert(name.clone(), (set.name().to_owned(), step));
                 if let Some((other, _)) = &former
-                    && other == name_of(set)
+                    && other == set.name()
                 {
                     let place = format!("ApplicationSet {other}");
                     return Err(Error::input(WRONG, place, "it is given twice"));
                 }
                 if let Some((other, _)) = former {
-                    return Err(generate::of_two_sets(WRONG, &name, [&other, name_of(set)]));
+                    return Err(generate::of_two_sets(WRONG, &name, [&other, set.name()]));
                 }
             }
         }
@@ -178,14 +178,14 @@ impl SimulationCase {
             return Err(Error::input(WRONG, "the ApplicationSets", why));
         }
         if applications.is_empty() {
-            let names = some_of(sets.iter().map(|(set, _)| name_of(set)), NAMES);
+            let names = some_of(sets.iter().map(|(set, _)| set.name()), NAMES);
             let why = "no Applications are generated: there is nothing to roll out";
             return Err(Error::input(WRONG, format!("ApplicationSet {names}"), why));
         }
         let mut uncounted = BTreeSet::new();
         for (set, generation) in sets {
             if let Some((name, why)) = generate::invalid(generation).into_iter().next() {
-                let place = format!("ApplicationSet {}", name_of(set));
+                let place = format!("ApplicationSet {}", set.name());
                 let why = format!("application {name}: {why}");
                 return Err(Error::check(WRONG, place, why));
             }
@@ -225,7 +225,7 @@ impl SimulationCase {
             let applications: Vec<Value> =
                 generation.applications.iter().map(in_one_cluster).collect();
             objects.push(frozen(as_written(set.clone(), &namespace), &applications));
-            deployed.insert(name_of(set).to_owned(), applications);
+            deployed.insert(set.name().to_owned(), applications);
         }
         let deployed = Arc::new(deployed);
         Ok(Self { namespace, objects, deployed, applications, uncounted, behaviors, actions })
@@ -303,7 +303,7 @@ fn of_sets(
         let rules = plan_policies::rules(&policies, set, generation);
         for problem in rules.problems {
             let policy = &problem.policy;
-            note(&format!("ApplicationSet {}: policy {policy}: {problem}", name_of(set)));
+            note(&format!("ApplicationSet {}: policy {policy}: {problem}", set.name()));
         }
         used.extend(rules.policies);
     }

@@ -2,7 +2,8 @@
 //! the columns of a terminal or the pixels of a picture.
 
 use super::scale::TimeAxis;
-use super::timeline::{ApplicationLine, SpanKind, StepLine};
+use super::timeline::{ApplicationLine, SetLine, StepLine, Timeline};
+use wavegate_simulation::SpanKind;
 
 /// The number of states.
 pub const KINDS: usize = SpanKind::ALL.len();
@@ -224,6 +225,33 @@ pub fn rows(step: &StepLine, clock: TimeAxis) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = step.applications.iter().map(row).collect();
     rows.sort_by_key(|row| starts(&row.segments));
     rows
+}
+
+/// A step with its rows.
+#[derive(Debug)]
+pub struct DrawnStep<'a> {
+    /// The step.
+    pub line: &'a StepLine,
+    /// Its rows.
+    pub rows: Vec<Row<'a>>,
+}
+
+/// The sets with their steps, of which there are at most so many in all.
+pub fn steps_of_sets(
+    timeline: &Timeline,
+    clock: TimeAxis,
+    most: usize,
+) -> Vec<(&SetLine, Vec<DrawnStep<'_>>)> {
+    let mut left = most;
+    let mut sets = Vec::new();
+    for set in &timeline.sets {
+        let lines = set.steps.iter().take(left);
+        let steps: Vec<DrawnStep> =
+            lines.map(|line| DrawnStep { line, rows: rows(line, clock) }).collect();
+        left -= steps.len();
+        sets.push((set, steps));
+    }
+    sets
 }
 
 /// The names of the Applications that are failed at the end.

@@ -20,10 +20,10 @@ use self::marks::Marks;
 use self::step::Sheet;
 use self::writer::{Anchor, Writer, columns, cut};
 use super::scale::{exact, short, ticks};
-use super::segments::KINDS;
 use super::segments::occurring;
-use super::timeline::{SpanKind, Timeline};
+use super::timeline::{Look, Timeline};
 use crate::cli::rollout_view::text::count;
+use wavegate_simulation::SpanKind;
 
 /// Where the first line of text stands.
 const TITLE: f64 = 34.0;
@@ -79,11 +79,7 @@ fn document(timeline: &Timeline, body: &str, width: f64, height: f64) -> String 
 /// What it is about, and how it ended.
 fn title(out: &mut Writer, layout: &Layout) -> f64 {
     let timeline = layout.timeline;
-    let name = match timeline.sets.as_slice() {
-        [set] => set.key(),
-        sets => count(sets.len(), "ApplicationSet"),
-    };
-    out.text(layout::MARGIN, TITLE, "h1", Anchor::Start, &cut(&name, LINE / 2));
+    out.text(layout::MARGIN, TITLE, "h1", Anchor::Start, &cut(&timeline.title(), LINE / 2));
     let facts = format!(
         "{} in {} · {} · from {}",
         count(timeline.applications(), "Application"),
@@ -104,15 +100,9 @@ fn title(out: &mut Writer, layout: &Layout) -> f64 {
 
 /// The states that occur, with their colours.
 fn legend(out: &mut Writer, layout: &Layout, top: f64) -> f64 {
-    let mut seen = [false; KINDS];
-    for step in layout.steps() {
-        for (seen, more) in seen.iter_mut().zip(occurring(&step.rows)) {
-            *seen |= more;
-        }
-    }
-    let kinds = SpanKind::ALL.into_iter().filter(|what| seen[what.index()]);
-    let mut items: Vec<(&str, &str)> =
-        kinds.map(|what| (style::class(what), what.label())).collect();
+    let seen = occurring(layout.steps().flat_map(|step| &step.rows));
+    let looks = SpanKind::ALL.into_iter().filter(|what| seen[what.index()]).map(Look::of);
+    let mut items: Vec<(&str, &str)> = looks.map(|look| (look.class, look.label)).collect();
     if layout.steps().any(|step| !step.line.gates.is_empty()) {
         items.push(("gate", "gate"));
     }

@@ -4,12 +4,11 @@
 //! Nothing here is checked. What draws a timeline accepts any content: spans that are out of
 //! order, overlap, or lie outside of the simulated time, and names with any character.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use serde::Serialize;
 
-use wavegate_rollout::rollout::wait::WaitKind;
+use crate::cli::rollout_view::text::{Style, count};
+use wavegate_simulation::{SpanKind, Waits};
 
 /// A simulated rollout of one or several ApplicationSets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,16 +42,7 @@ pub struct SetLine {
     pub steps: Vec<StepLine>,
     /// What the set waited for, in the order of time.
     #[serde(skip)]
-    pub waits: Vec<WaitLine>,
-}
-
-/// What a set waits for from a time on, until the next one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitLine {
-    /// From when on.
-    pub from: Timestamp,
-    /// The kinds of its waits.
-    pub kinds: BTreeSet<WaitKind>,
+    pub waits: Vec<Waits>,
 }
 
 /// A step of the strategy of a set.
@@ -159,71 +149,34 @@ pub struct TimelineSpan {
     pub what: SpanKind,
 }
 
-/// A state of an Application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SpanKind {
-    /// Its step is not open, or as many others are in flight as the step allows.
-    Waiting,
-    /// A gate, a pause or a window of a policy holds it.
-    Held,
-    /// Chosen to sync; the sync has not started.
-    Pending,
-    /// The sync is running.
-    Syncing,
-    /// Synced, and not Healthy yet.
-    BecomingHealthy,
-    /// Healthy at the new revision.
-    Healthy,
-    /// The sync failed, or it is Degraded.
-    Failed,
-    /// The sync back to the previous revision is running.
-    GoingBack,
-    /// At the previous revision again.
-    Back,
-    /// Left out of the rollout.
-    Skipped,
+/// How a state is shown.
+pub struct Look {
+    /// In words.
+    pub label: &'static str,
+    /// In the chart: another one for each, since colours may be missing.
+    pub glyph: char,
+    /// In the chart.
+    pub style: Style,
+    /// In the picture.
+    pub class: &'static str,
 }
 
-impl SpanKind {
-    /// All states, in the order of a legend.
-    pub const ALL: [Self; 10] = [
-        Self::Waiting,
-        Self::Held,
-        Self::Pending,
-        Self::Syncing,
-        Self::BecomingHealthy,
-        Self::Healthy,
-        Self::Failed,
-        Self::GoingBack,
-        Self::Back,
-        Self::Skipped,
-    ];
-
-    /// The state in words.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Held => "held",
-            Self::Pending => "pending",
-            Self::Syncing => "syncing",
-            Self::BecomingHealthy => "becoming healthy",
-            Self::Healthy => "healthy",
-            Self::Failed => "failed",
-            Self::GoingBack => "going back",
-            Self::Back => "back",
-            Self::Skipped => "skipped",
-        }
-    }
-
-    /// Whether the Application is in flight: these are short, and what a timeline is read for.
-    pub fn is_active(self) -> bool {
-        matches!(self, Self::Pending | Self::Syncing | Self::BecomingHealthy | Self::GoingBack)
-    }
-
-    /// The position in [`Self::ALL`].
-    pub fn index(self) -> usize {
-        self as usize
+impl Look {
+    /// That of a state.
+    pub fn of(what: SpanKind) -> Self {
+        let (label, glyph, style, class) = match what {
+            SpanKind::Waiting => ("waiting", '·', Style::Dim, "waiting"),
+            SpanKind::Held => ("held", '=', Style::Yellow, "held"),
+            SpanKind::Pending => ("pending", '░', Style::Cyan, "pending"),
+            SpanKind::Syncing => ("syncing", '█', Style::Cyan, "syncing"),
+            SpanKind::BecomingHealthy => ("becoming healthy", '▒', Style::Yellow, "becoming"),
+            SpanKind::Healthy => ("healthy", '━', Style::Green, "healthy"),
+            SpanKind::Failed => ("failed", '×', Style::Red, "failed"),
+            SpanKind::GoingBack => ("going back", '«', Style::Yellow, "going-back"),
+            SpanKind::Back => ("back", '<', Style::Yellow, "back"),
+            SpanKind::Skipped => ("skipped", '-', Style::Dim, "skipped"),
+        };
+        Self { label, glyph, style, class }
     }
 }
 
@@ -252,6 +205,14 @@ pub struct TimelineMark {
 }
 
 impl Timeline {
+    /// The set, or how many there are.
+    pub fn title(&self) -> String {
+        match self.sets.as_slice() {
+            [set] => set.key(),
+            sets => count(sets.len(), "ApplicationSet"),
+        }
+    }
+
     /// The number of Applications in all sets.
     pub fn applications(&self) -> usize {
         self.steps().map(|step| step.applications.len()).sum()

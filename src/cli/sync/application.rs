@@ -14,7 +14,7 @@ use super::progress::{OperationGoal, ProgressLine, WIDTH};
 use super::request::{INTERRUPTED, not_requested, place, unusable};
 use super::result::OperationResult;
 use crate::cli::cluster::{ClusterConnection, block_on};
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use wavegate_api::Raw;
 use wavegate_api::time::to_rfc3339;
@@ -114,12 +114,8 @@ async fn sync(args: &SyncArgs) -> Result<(u8, Vec<OperationResult>), Error> {
 }
 
 fn goes_on(application: &Value) -> String {
-    let (namespace, name) = (application.namespace(), application.name());
-    format!(
-        "its operation goes on; end it with: wavegate terminate {}{}",
-        in_namespace(namespace),
-        word(name)
-    )
+    let terminate = wavegate("terminate", application.namespace(), application.name());
+    format!("its operation goes on; end it with: {terminate}")
 }
 
 /// The Applications that are named or selected; at least one.
@@ -187,7 +183,6 @@ async fn start(
 
 /// The error for an Application that cannot be synced now.
 fn refused(application: &Value, refusal: Refusal) -> Error {
-    let (namespace, name) = (application.namespace(), application.name());
     let why = match refusal {
         Refusal::Deleting => "it is being deleted".to_owned(),
         Refusal::Skipped => {
@@ -202,11 +197,8 @@ fn refused(application: &Value, refusal: Refusal) -> Error {
             };
             let by = if by.is_empty() { String::new() } else { format!(", requested by {by}") };
             let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-            format!(
-                "{state}{by}{message}; wait for its end, or end it with: wavegate terminate {}{}",
-                in_namespace(namespace),
-                word(name)
-            )
+            let end = wavegate("terminate", application.namespace(), application.name());
+            format!("{state}{by}{message}; wait for its end, or end it with: {end}")
         }
     };
     Error::check("cannot sync", place(application), why)

@@ -119,14 +119,8 @@ impl FollowOptions {
         if self.quiet {
             return Ok(());
         }
-        let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
-        let line = |line: &ProgressLine| {
-            let text = format!("{clock} {}{}", self.prefix, line.plain(width));
-            output::printable_text(&wavegate_net::redact::redact_text(&text)) + "\n"
-        };
-        let text: String = lines.iter().map(line).collect();
-        let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
-        output::print(&text).map_err(failed)
+        let line = |line: &ProgressLine| format!("{}{}", self.prefix, line.plain(width));
+        output::print_progress(self.since, lines.iter().map(line))
     }
 }
 

@@ -46,7 +46,7 @@ impl Rollouts {
 }
 
 async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Option<Report> {
-    let set = cluster.application_set(namespace, name).await.ok()??;
+    let set = cluster.get("ApplicationSet", namespace, name).await.ok()??;
     if strategy_of(&set).0.steps().is_empty() {
         return None;
     }

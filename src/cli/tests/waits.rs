@@ -232,7 +232,8 @@ fn a_held_application_has_the_command_of_the_hold_only_when_it_is_waited_for_bec
         status["applicationStatus"][0] = first;
         let applications = [application("dev", json!({"sync": {"revision": "r2"}}))];
         let advice = explained(status.clone(), &applications).waits[0].advice.clone();
-        let row = SetSummary::read(&set(status), &applications.into(), None).applications.remove(0);
+        let row =
+            SetSummary::read(&set(status), &applications.into(), None, &[]).applications.remove(0);
         let command = "to take it back now: wavegate sync -n argocd dev";
         assert_eq!(advice.contains(command), has_command, "{advice}");
         assert!(row.message.starts_with(reason), "{}", row.message);
@@ -293,7 +294,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
     assert_eq!(waits, want, "what a person ends is first; e is not owned by the set");
     let want = "automated sync is not enabled, so sync it yourself: wavegate sync -n argocd c";
     assert_eq!(explanation.waits[0].advice, want);
-    let summary = SetSummary::read(&all_at_once, &applications, None);
+    let summary = SetSummary::read(&all_at_once, &applications, None, &[]);
     assert_eq!((summary.state, summary.complete, summary.total), (ReportState::AllAtOnce, 1, 4));
     assert_eq!(summary.message, "1 of 4 applications are Synced and Healthy; there are no steps");
     assert_eq!(summary.applications[3].message, "its sync failed: no");
@@ -320,7 +321,7 @@ fn what_a_failed_sync_said_stays_during_a_dry_run() {
             explained(waits_as(WaitKind::FailedOperation, known), &[(name.clone(), live.clone())]);
         assert_eq!(explained.waits[0].reason, known, "{phase}");
         let status = waits_as(WaitKind::FailedOperation, known);
-        let summary = SetSummary::read(&set(status), &[(name, live)].into(), None);
+        let summary = SetSummary::read(&set(status), &[(name, live)].into(), None, &[]);
         assert_eq!(summary.applications[0].message, known, "{phase}");
     }
 }
@@ -465,7 +466,7 @@ fn a_held_application_ends_a_watch_when_nothing_else_of_its_step_goes_on_as_st_0
         let phase = if message == running { "Running" } else { "Succeeded" };
         let dev = application("dev", json!({"operationState": {"phase": phase}}));
         let applications = [dev, application("other", json!({}))];
-        let summary = SetSummary::read(&set(status), &applications.into(), None);
+        let summary = SetSummary::read(&set(status), &applications.into(), None, &[]);
         assert_eq!(summary.health, want, "{message} {other}");
     }
 }
@@ -478,7 +479,7 @@ fn the_health_of_a_rollout_that_is_stuck_is_degraded() {
         status["applicationStatus"][0]["status"] = phase.into();
         status["health"] = json!({"status": "Progressing"});
         status["rollout"]["stalled"] = stalled;
-        SetSummary::read(&set(status), &[application("dev", live)].into(), None).health
+        SetSummary::read(&set(status), &[application("dev", live)].into(), None, &[]).health
     };
     let failed = || {
         json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},

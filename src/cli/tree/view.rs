@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::report::TreeReport;
 use crate::cli::console::output::{self, or_dash};
-use gotime::age;
 use wavegate_api::HealthStatus;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::kind::KindRef;
@@ -20,10 +19,9 @@ const HEADER: [&str; 7] = ["NAME", "SYNC", "HEALTH", "WAVE", "HOOK", "AGE", "MES
 /// The header lines and the tree. `all` shows what is folded otherwise: former
 /// ReplicaSets, ControllerRevisions, and more than a few objects of a kind.
 pub(super) fn text(report: &TreeReport, all: bool, now: Timestamp) -> String {
-    let mut out = output::printable_text(&title(report)) + "\n";
+    let mut out = output::line(&title(report));
     if !report.waits_for.is_empty() {
-        out.push_str(&output::printable_text(&format!("Waits for: {}", report.waits_for)));
-        out.push('\n');
+        out.push_str(&output::line(&format!("Waits for: {}", report.waits_for)));
     }
     out.push('\n');
     if report.resources.is_empty() {
@@ -40,7 +38,7 @@ pub(super) fn text(report: &TreeReport, all: bool, now: Timestamp) -> String {
         or_dash(&report.health.status),
         "-".to_owned(),
         "-".to_owned(),
-        rows.age(&report.created_at),
+        output::age(&report.created_at, now),
         report.health.message.clone(),
     ]);
     rows.add(report.resources.iter().map(Line::Node).collect(), "");
@@ -100,9 +98,8 @@ impl Rows<'_> {
                 if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
             match line {
                 Line::Folded(text) => {
-                    let empty = || String::new();
                     let name = format!("{prefix}{mark}{text}");
-                    self.rows.push([name, empty(), empty(), empty(), empty(), empty(), empty()]);
+                    self.rows.push([&name, "", "", "", "", "", ""].map(str::to_owned));
                 }
                 Line::Node(node) => {
                     self.rows.push(self.row(node, &format!("{prefix}{mark}")));
@@ -134,17 +131,11 @@ impl Rows<'_> {
             or_dash(state),
             node.wave.to_string(),
             or_dash(&node.hook),
-            self.age(&node.created_at),
+            output::age(&node.created_at, self.now),
             messages.join("; "),
         ]
     }
 
-    fn age(&self, created: &str) -> String {
-        if created.is_empty() { "-".to_owned() } else { age::age_since(created, self.now) }
-    }
-
-    /// `Kind/name`, with the group of a custom resource, and the namespace where it is not
-    /// that of the destination.
     fn name(&self, node: &OwnedResource) -> String {
         let kind = KindRef { group: &node.group, version: "", kind: &node.kind };
         let group = if kind.is_built_in() { String::new() } else { format!(".{}", node.group) };

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::cli::console::error::{CHECK_FAILED, Error};
 use crate::cli::explain;
-use crate::cli::rollout_view::events::WatchEvent;
-use crate::cli::rollout_view::live::LiveRollouts;
+use crate::cli::rollout_view::events::{WatchEvent, Watched};
+use crate::cli::rollout_view::live::{LiveRollouts, has_settled};
 use crate::cli::rollout_view::newest::Newest;
 use crate::cli::rollout_view::screen::Frame;
 use crate::cli::rollout_view::set::WatchedSet;
@@ -73,8 +73,8 @@ impl FollowedRollouts {
     pub fn take(&mut self, event: WatchEvent) -> Result<Vec<Transition>, Error> {
         let mut transitions = Vec::new();
         match &event {
-            WatchEvent::Set(_) => self.has_had_sets = true,
-            WatchEvent::SetGone(set) => {
+            WatchEvent::Changed(Watched::Sets, _) => self.has_had_sets = true,
+            WatchEvent::Gone(Watched::Sets, set) => {
                 let text = format!("ApplicationSet {} was deleted", set.key());
                 transitions.push(self.line(set.name().to_owned(), text));
             }
@@ -113,15 +113,7 @@ impl FollowedRollouts {
     /// Whether it is over: complete, or settled without a way to continue.
     pub fn ending(&mut self) -> Option<Ending> {
         let (ending, time) = if self.live.is_current() { self.reached() } else { None }?;
-        match &self.settling {
-            Some((before, since)) if *before == ending => {
-                (since.elapsed() >= time).then_some(ending)
-            }
-            _ => {
-                self.settling = Some((ending.clone(), Instant::now()));
-                time.is_zero().then_some(ending)
-            }
-        }
+        has_settled(&mut self.settling, ending.clone(), time).then_some(ending)
     }
 
     /// Before it ends, comparisons must be newer than its start: asks for them once. `None`

@@ -40,7 +40,7 @@ impl Reasons {
     /// Explains why only a person can continue, down to the Pod.
     pub async fn look_below(&mut self, set: &ObjectKey, cluster: &ClusterConnection) {
         // What cannot be read is said by the last line.
-        let Ok(Some(found)) = cluster.application_set(&set.namespace, &set.name).await else {
+        let Ok(Some(found)) = cluster.get("ApplicationSet", &set.namespace, &set.name).await else {
             return;
         };
         let Ok(found) = ReportedSet::read(cluster, found).await else { return };

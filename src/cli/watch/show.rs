@@ -21,18 +21,22 @@ pub(super) enum Show {
 impl Show {
     /// The state at the start is known.
     pub fn begin(&mut self, followed: &FollowedRollouts) -> io::Result<()> {
-        let Self::Ui(ui) = self else { return Ok(()) };
+        let Some(ui) = self.ui() else { return Ok(()) };
         let members = followed.live.fleet.known().flat_map(|set| set.report.members.keys());
         let mut columns = Columns::for_names(members.map(String::as_str));
         columns.names_sets = followed.live.scope().set.is_none();
         ui.begin(followed.frame(), columns)
     }
 
-    pub fn log(&mut self, transitions: &[Transition], now: Timestamp) -> io::Result<()> {
+    fn ui(&mut self) -> Option<&mut Ui> {
         match self {
-            Self::Ui(ui) => ui.log_transitions(transitions, now),
-            Self::Reasons(_) => Ok(()),
+            Self::Ui(ui) => Some(ui),
+            Self::Reasons(_) => None,
         }
+    }
+
+    pub fn log(&mut self, transitions: &[Transition], now: Timestamp) -> io::Result<()> {
+        self.ui().map_or(Ok(()), |ui| ui.log_transitions(transitions, now))
     }
 
     /// Prints a line, unless there is a screen: that shows it below.
@@ -79,17 +83,12 @@ impl Show {
     }
 
     pub fn leave(&mut self) -> io::Result<()> {
-        match self {
-            Self::Ui(ui) => ui.leave(),
-            Self::Reasons(_) => Ok(()),
-        }
+        self.ui().map_or(Ok(()), Ui::leave)
     }
 
     pub async fn stop(&mut self, signals: &mut Signals) -> io::Result<()> {
-        match self {
-            Self::Ui(ui) => signals.stop(ui).await,
-            Self::Reasons(_) => Ok(()),
-        }
+        let Some(ui) = self.ui() else { return Ok(()) };
+        signals.stop(ui).await
     }
 
     pub fn finish(&mut self, followed: &FollowedRollouts, ending: &Ending) -> io::Result<()> {

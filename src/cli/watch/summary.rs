@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::followed::{Ending, FollowedRollouts};
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::wavegate;
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::set::WatchedSet;
 use crate::cli::rollout_view::text::{Style, StyledLine};
@@ -42,11 +42,7 @@ impl FollowedRollouts {
             }
             Ending::Stuck => {
                 for (key, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_stuck()) {
-                    let command = format!(
-                        "wavegate explain {}{}",
-                        in_namespace(&key.namespace),
-                        word(&key.name)
-                    );
+                    let command = wavegate("explain", &key.namespace, &key.name);
                     let text =
                         format!("{} cannot continue by itself. What to do: {command}", key.name);
                     lines.push(StyledLine::of(Style::Red, text));

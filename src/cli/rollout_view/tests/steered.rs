@@ -190,7 +190,7 @@ fn transitions_of_a_run_are_lines_once() {
     // What was so before a command of a cluster began is no news.
     let mut fleet = Fleet::new(FleetSource::Cluster(None));
     assert_eq!(fleet.run(&of(&entries[..2]).into(), Duration::ZERO), []);
-    fleet.runs_listed();
+    fleet.are_runs_listed = true;
     assert_eq!(fleet.run(&of(&entries).into(), Duration::ZERO).len(), 3);
     let new = run("shop-3", "Soaking", "gate qa", json!({}));
     assert_eq!(fleet.run(&new.into(), Duration::ZERO).len(), 1);

@@ -6,7 +6,7 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use crate::cli::console::error::{Error, UNDEFINED, note};
-use crate::cli::rollout_view::events::{WatchEvent, WatchScope};
+use crate::cli::rollout_view::events::{WatchEvent, WatchScope, Watched};
 use crate::cli::rollout_view::fleet::FleetSource;
 use crate::cli::rollout_view::live::LiveRollouts;
 use crate::cli::rollout_view::newest::sources_of;
@@ -62,9 +62,9 @@ impl KnownSet {
     pub fn apply(&mut self, event: WatchEvent) -> Result<(), Error> {
         match &event {
             // One of the same name that was created anew is another one.
-            WatchEvent::Set(set) => self.is_gone = set.uid() != self.uid,
-            WatchEvent::SetGone(set) => self.is_gone |= set.uid() == self.uid,
-            WatchEvent::Application(application) => {
+            WatchEvent::Changed(Watched::Sets, set) => self.is_gone = set.uid() != self.uid,
+            WatchEvent::Gone(Watched::Sets, set) => self.is_gone |= set.uid() == self.uid,
+            WatchEvent::Changed(Watched::Applications, application) => {
                 let live = application.parse();
                 if set_of(&live) == Some(self.set.name.as_str()) {
                     let deployed = DeployedRevision {
@@ -74,7 +74,7 @@ impl KnownSet {
                     self.deployed.insert(application.name().to_owned(), deployed);
                 }
             }
-            WatchEvent::ApplicationGone(application) => {
+            WatchEvent::Gone(Watched::Applications, application) => {
                 self.deployed.remove(application.name());
             }
             _ => {}

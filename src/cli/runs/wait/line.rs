@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::record::revisions;
-use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::commands::wavegate;
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RunPhase, RunWait};
@@ -36,7 +36,7 @@ impl fmt::Display for WaitLine {
 /// A run and what it waits for, each reason once; what a person ends names the command.
 pub(super) fn about_run(run: &Run, of: &ObjectKey) -> WaitLine {
     let (namespace, set) = (&of.namespace, &of.name);
-    let command = |verb: &str| format!("wavegate {verb} {}{}", in_namespace(namespace), word(set));
+    let command = |verb: &str| wavegate(verb, namespace, set);
     let (status, phase) = (&run.status, run.phase());
     let mut parts = Vec::new();
     if matches!(phase, RunPhase::AwaitingApproval | RunPhase::Soaking) {

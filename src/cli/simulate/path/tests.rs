@@ -1,6 +1,7 @@
 use super::*;
 use crate::cli::simulate::fixtures::{RUN, application, at, empty, gate, set, step};
-use crate::cli::simulate::timeline::{GateKind, GateLine, Opening, StepLine, WaitLine};
+use crate::cli::simulate::timeline::{GateKind, GateLine, Opening, StepLine};
+use wavegate_simulation::Waits;
 
 /// The parts of a rollout with one set, as step, seconds, what took them, and what shortens them.
 fn parts_of(timeline: &Timeline) -> Vec<(usize, i64, String, String)> {
@@ -16,7 +17,7 @@ fn of(seconds: i64, steps: Vec<StepLine>) -> Timeline {
 
 /// What a set waits for from some seconds on.
 fn waits(timeline: &mut Timeline, all: &[(i64, &[WaitKind])]) {
-    let line = |(from, kinds): &(i64, &[WaitKind])| WaitLine {
+    let line = |(from, kinds): &(i64, &[WaitKind])| Waits {
         from: at(*from),
         kinds: kinds.iter().copied().collect(),
     };

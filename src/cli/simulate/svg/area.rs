@@ -1,11 +1,11 @@
 //! The Applications of a step as stacked areas: how many are in which state over time.
 
-use super::layout::{self, Layout, Step};
-use super::style::class;
+use super::layout::{self, Layout};
 use super::writer::{Anchor, Writer, number};
 use crate::cli::rollout_view::text::count;
-use crate::cli::simulate::segments::{counts, occurring, peaks};
-use crate::cli::simulate::timeline::SpanKind;
+use crate::cli::simulate::segments::{DrawnStep, counts, occurring, peaks};
+use crate::cli::simulate::timeline::Look;
+use wavegate_simulation::SpanKind;
 
 /// The states from the bottom upwards: done ones grow from below, waiting ones shrink above,
 /// and what is in flight is the front between them. Failures lie at the bottom, where they are
@@ -26,7 +26,7 @@ const STACK: [SpanKind; 10] = [
 const COLUMNS: usize = 6_000;
 
 /// Draws the areas into a height.
-pub(super) fn area(out: &mut Writer, layout: &Layout, step: &Step, top: f64, height: f64) {
+pub(super) fn area(out: &mut Writer, layout: &Layout, step: &DrawnStep, top: f64, height: f64) {
     if step.rows.is_empty() {
         return;
     }
@@ -49,8 +49,9 @@ pub(super) fn area(out: &mut Writer, layout: &Layout, step: &Step, top: f64, hei
             .collect();
         out.raw("<g>");
         let most = count(usize::try_from(peaks[what.index()]).unwrap_or(usize::MAX), "Application");
-        out.title(&format!("{}: at most {most} at the same time", what.label()));
-        out.path(class(what), &outline(&tops, pixels / columns as f64, bottom));
+        let Look { label, class, .. } = Look::of(what);
+        out.title(&format!("{label}: at most {most} at the same time"));
+        out.path(class, &outline(&tops, pixels / columns as f64, bottom));
         out.close("g");
     }
     let label = step.rows.len().to_string();

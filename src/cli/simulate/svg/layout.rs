@@ -1,8 +1,8 @@
 //! Where things are: the columns of the picture, and how high the rows are.
 
 use crate::cli::simulate::scale::TimeAxis;
-use crate::cli::simulate::segments::{Row, endings, rows};
-use crate::cli::simulate::timeline::{SetLine, StepLine, Timeline};
+use crate::cli::simulate::segments::{DrawnStep, endings, steps_of_sets};
+use crate::cli::simulate::timeline::{SetLine, Timeline};
 
 /// The width of the picture, and of the space around it.
 pub(super) const WIDTH: f64 = 1280.0;
@@ -46,13 +46,6 @@ pub(super) enum Density {
     Areas,
 }
 
-/// A step with its rows.
-#[derive(Debug)]
-pub(super) struct Step<'a> {
-    pub line: &'a StepLine,
-    pub rows: Vec<Row<'a>>,
-}
-
 /// A timeline with its measures.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
@@ -60,7 +53,7 @@ pub(super) struct Layout<'a> {
     pub clock: TimeAxis,
     pub density: Density,
     /// The sets with the steps that are drawn.
-    pub sets: Vec<(&'a SetLine, Vec<Step<'a>>)>,
+    pub sets: Vec<(&'a SetLine, Vec<DrawnStep<'a>>)>,
     /// The number of steps that are not.
     pub hidden: usize,
 }
@@ -68,23 +61,15 @@ pub(super) struct Layout<'a> {
 impl<'a> Layout<'a> {
     pub fn of(timeline: &'a Timeline) -> Self {
         let clock = TimeAxis::of(timeline);
-        let (mut left, mut sets) = (STEPS, Vec::new());
-        for set in &timeline.sets {
-            let lines = set.steps.iter().take(left);
-            let steps: Vec<Step> =
-                lines.map(|line| Step { line, rows: rows(line, clock) }).collect();
-            left -= steps.len();
-            if !steps.is_empty() {
-                sets.push((set, steps));
-            }
-        }
+        let mut sets = steps_of_sets(timeline, clock, STEPS);
+        sets.retain(|(_, steps)| !steps.is_empty());
         let mut layout = Self { timeline, clock, density: Density::Named, sets, hidden: 0 };
         layout.hidden = timeline.steps().count() - layout.steps().count();
         layout.density = layout.fitting();
         layout
     }
 
-    pub fn steps(&self) -> impl Iterator<Item = &Step<'a>> {
+    pub fn steps(&self) -> impl Iterator<Item = &DrawnStep<'a>> {
         self.sets.iter().flat_map(|(_, steps)| steps)
     }
 
@@ -104,7 +89,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The height of the rows of a step.
-    pub fn height(&self, step: &Step) -> f64 {
+    pub fn height(&self, step: &DrawnStep) -> f64 {
         match self.density {
             Density::Named => step.rows.len() as f64 * NAMED,
             Density::Thin(row) => thin(step, row),
@@ -128,7 +113,7 @@ impl<'a> Layout<'a> {
 }
 
 /// The height of thin rows: not less than that of the notes beside them.
-fn thin(step: &Step, row: f64) -> f64 {
+fn thin(step: &DrawnStep, row: f64) -> f64 {
     let notes = endings(&step.rows).iter().filter(|number| **number > 0).count().min(2);
     (step.rows.len() as f64 * row).max(notes as f64 * NOTE)
 }

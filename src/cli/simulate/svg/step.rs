@@ -1,13 +1,16 @@
 //! A step: its heading, its gates, and its Applications in rows.
 
 use super::area;
-use super::layout::{self, Density, Layout, Step};
-use super::style::class;
+use super::layout::{self, Density, Layout};
 use super::writer::{Anchor, SMALL, TEXT, Writer, clean, columns, cut, number, tooltip_of};
 use crate::cli::rollout_view::text::count;
 use crate::cli::simulate::scale::{exact, short};
-use crate::cli::simulate::segments::{Row, Segment, cells, endings, failed, in_flight, runs};
-use crate::cli::simulate::timeline::{GateLine, Opening, SpanKind};
+use crate::cli::simulate::segments::{
+    DrawnStep, Row, Segment, cells, endings, failed, in_flight, runs,
+};
+use crate::cli::simulate::timeline::{GateLine, Look, Opening};
+use wavegate_engine::names::some_of;
+use wavegate_simulation::SpanKind;
 
 /// Cells of the time axis for each pixel, for rows with names.
 const FINE: usize = 2;
@@ -57,7 +60,7 @@ pub(super) fn steps(sheet: &mut Sheet, layout: &Layout, top: f64) -> f64 {
     y
 }
 
-fn step(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64) -> f64 {
+fn step(sheet: &mut Sheet, layout: &Layout, step: &DrawnStep, top: f64) -> f64 {
     let gates = step.line.gates.iter().take(layout::GATES);
     let hidden = step.line.gates.len().saturating_sub(layout::GATES);
     let mut y = top + layout::HEADING;
@@ -89,7 +92,7 @@ fn step(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64) -> f64 {
 }
 
 /// The name of the step, and a bracket over the time in which it was open.
-fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f64) {
+fn heading(sheet: &mut Sheet, layout: &Layout, step: &DrawnStep, top: f64, bottom: f64) {
     let Sheet { shapes: out, labels } = sheet;
     let line = step.line;
     let title = line.title();
@@ -99,7 +102,7 @@ fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f6
     let facts = format!("{}{limit}", count(total, "Application"));
     let x = layout::MARGIN + columns(&title) * 8.6 + 8.0;
     out.fitted(x, top + 17.0, "small", &facts, layout::LEFT - x - 4.0, 6.4);
-    let Some(opened) = line.opened else {
+    let Some(last) = line.openings().last() else {
         let text = "not opened";
         return labels.text(layout::LEFT + 6.0, top + 17.0, "small", Anchor::Start, text);
     };
@@ -107,7 +110,6 @@ fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f6
     for opening in line.openings().skip(first) {
         bracket(out, layout, &title, &opening, (top, bottom));
     }
-    let last = Opening { run: String::new(), opened, completed: line.completed, ended: line.ended };
     let (from, until, text) = time_of(layout, &last);
     let (start, end) = (layout.x(from), layout.x(until));
     let wide = columns(&text) * SMALL;
@@ -127,9 +129,7 @@ fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f6
 
 /// From when until when a step was open, and that in words.
 fn time_of(layout: &Layout, opening: &Opening) -> (i64, i64, String) {
-    let from = layout.clock.offset(opening.opened);
-    let until = opening.until().map_or(layout.clock.length, |time| layout.clock.offset(time));
-    let until = until.max(from);
+    let (from, until) = layout.clock.span(opening.opened, opening.until());
     let text = match (opening.completed, opening.ended) {
         (Some(_), _) => format!("{} to {}", exact(from), exact(until)),
         (None, Some(_)) => format!("from {}, run ended {}", exact(from), exact(until)),
@@ -166,9 +166,7 @@ fn gate(sheet: &mut Sheet, layout: &Layout, gate: &GateLine, top: f64) {
     let name = format!("◆ {}", gate.name);
     let space = layout::LEFT - INDENT - 8.0;
     out.fitted(INDENT, top + 14.0, "text", &name, space, TEXT);
-    let from = layout.clock.offset(gate.since);
-    let until = gate.until().map_or(layout.clock.length, |time| layout.clock.offset(time));
-    let until = until.max(from);
+    let (from, until) = layout.clock.span(gate.since, gate.until());
     let (start, end) = (layout.x(from), layout.x(until));
     let by = gate.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let state = match (gate.opened, gate.ended) {
@@ -246,7 +244,7 @@ fn named(out: &mut Writer, layout: &Layout, row: &Row, top: f64) {
         };
         let y = top + (layout.named() - height) / 2.0;
         let tooltip = format!("{name}: {}", span(layout, &segment));
-        out.bar(class(segment.what), x, y, (width, height), &tooltip);
+        out.bar(Look::of(segment.what).class, x, y, (width, height), &tooltip);
     }
     let took = short(in_flight(&row.segments));
     let (text, class) = match row.ending {
@@ -254,7 +252,7 @@ fn named(out: &mut Writer, layout: &Layout, row: &Row, top: f64) {
         Some(SpanKind::Healthy) => (took, "took"),
         Some(what) if what.is_active() => (format!("{took} +"), "took"),
         Some(SpanKind::Failed) => ("failed".to_owned(), "bad"),
-        Some(what) => (what.label().to_owned(), "took"),
+        Some(what) => (Look::of(what).label.to_owned(), "took"),
     };
     out.text(layout::WIDTH - layout::MARGIN, top + 14.0, class, Anchor::End, &text);
 }
@@ -264,11 +262,12 @@ fn span(layout: &Layout, segment: &Segment) -> String {
     let Segment { from, until, what } = *segment;
     let (start, end) = (layout.clock.time(from), layout.clock.time(until));
     let took = exact(until - from);
-    format!("{} {} to {} ({took}), {start} to {end}", what.label(), exact(from), exact(until))
+    let label = Look::of(what).label;
+    format!("{label} {} to {} ({took}), {start} to {end}", exact(from), exact(until))
 }
 
 /// Rows without names. Neighbours with the same spans are one element, as high as all of them.
-fn thin(out: &mut Writer, layout: &Layout, step: &Step, top: f64, height: f64) {
+fn thin(out: &mut Writer, layout: &Layout, step: &DrawnStep, top: f64, height: f64) {
     let all: usize = layout.steps().map(|step| step.rows.len()).sum();
     let most = (THIN_BARS / all.max(1)).max(4);
     let mut y = top;
@@ -292,7 +291,7 @@ fn thin(out: &mut Writer, layout: &Layout, step: &Step, top: f64, height: f64) {
                 })
                 .collect();
             if !data.is_empty() {
-                out.path(class(what), &data);
+                out.path(Look::of(what).class, &data);
             }
         }
         out.close("g");
@@ -302,32 +301,26 @@ fn thin(out: &mut Writer, layout: &Layout, step: &Step, top: f64, height: f64) {
 
 /// The names of rows with the same spans, and the spans.
 fn tooltip(rows: &[Row]) -> String {
-    let names: Vec<String> =
-        rows.iter().take(TOOLTIP).map(|row| tooltip_of(&row.application.name)).collect();
-    let more = match rows.len().saturating_sub(TOOLTIP) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names = some_of(rows.iter().map(|row| tooltip_of(&row.application.name)), TOOLTIP);
     let spans = rows.first().map(|row| row.segments.as_slice()).unwrap_or_default();
-    let mut lines: Vec<String> = spans
-        .iter()
-        .take(TOOLTIP)
-        .map(|one| format!("{} {} to {}", one.what.label(), exact(one.from), exact(one.until)))
-        .collect();
+    let line = |one: &Segment| {
+        format!("{} {} to {}", Look::of(one.what).label, exact(one.from), exact(one.until))
+    };
+    let mut lines: Vec<String> = spans.iter().take(TOOLTIP).map(line).collect();
     if spans.len() > TOOLTIP {
         lines.push(format!("and {} more", spans.len() - TOOLTIP));
     }
-    format!("{}{more}\n{}", names.join(", "), lines.join("\n"))
+    format!("{names}\n{}", lines.join("\n"))
 }
 
 /// Beside rows without names: how many are in which state at the end, and who failed.
-fn notes(out: &mut Writer, step: &Step, top: f64, height: f64) {
+fn notes(out: &mut Writer, step: &DrawnStep, top: f64, height: f64) {
     let numbers = endings(&step.rows);
     let names = failed(&step.rows);
     let mut lines: Vec<(Option<SpanKind>, String)> = SpanKind::ALL
         .into_iter()
         .filter(|what| numbers[what.index()] > 0)
-        .map(|what| (Some(what), format!("{} {}", numbers[what.index()], what.label())))
+        .map(|what| (Some(what), format!("{} {}", numbers[what.index()], Look::of(what).label)))
         .collect();
     // What needs a person first.
     lines.sort_by_key(|line| line.0 != Some(SpanKind::Failed));
@@ -348,7 +341,7 @@ fn notes(out: &mut Writer, step: &Step, top: f64, height: f64) {
     for (index, (what, text)) in lines.iter().take((height / layout::NOTE) as usize).enumerate() {
         let y = top + index as f64 * layout::NOTE;
         if let Some(what) = what {
-            out.rounded(class(*what), INDENT, y + 3.0, 10.0, 10.0, 2.0);
+            out.rounded(Look::of(*what).class, INDENT, y + 3.0, 10.0, 10.0, 2.0);
         }
         out.fitted(INDENT + 16.0, y + 12.0, "small", text, space, SMALL);
     }

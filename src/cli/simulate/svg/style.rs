@@ -1,23 +1,5 @@
 //! Colours, for light and for dark backgrounds.
 
-use crate::cli::simulate::timeline::SpanKind;
-
-/// The class of a state.
-pub(super) fn class(what: SpanKind) -> &'static str {
-    match what {
-        SpanKind::Waiting => "waiting",
-        SpanKind::Held => "held",
-        SpanKind::Pending => "pending",
-        SpanKind::Syncing => "syncing",
-        SpanKind::BecomingHealthy => "becoming",
-        SpanKind::Healthy => "healthy",
-        SpanKind::Failed => "failed",
-        SpanKind::GoingBack => "going-back",
-        SpanKind::Back => "back",
-        SpanKind::Skipped => "skipped",
-    }
-}
-
 /// The rules. States in flight are saturated, the ones before and after are pale, so that
 /// what happens stands out; neighbours differ in lightness, for readers who see no hues.
 pub(super) const STYLE: &str = r##"<style>

@@ -86,7 +86,7 @@ fn unescape(text: &str) -> String {
 /// The bars of Applications: class, x, y, width, height.
 fn bars(elements: &[Element]) -> Vec<(String, [f64; 4])> {
     let mut bars = Vec::new();
-    let classes = SpanKind::ALL.map(style::class);
+    let classes = SpanKind::ALL.map(|what| Look::of(what).class);
     for one in elements.iter().filter(|one| classes.contains(&one.class())) {
         match one.name.as_str() {
             // Those of the legend are rounded.
