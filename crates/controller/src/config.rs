@@ -36,7 +36,7 @@ pub use flags::{Drift, Flags, SyncEngine};
 pub use reader::ConfigError;
 pub use variables::unknown_variables;
 
-use reader::Reader;
+use reader::{Reader, sets};
 
 use crate::settings::{
     ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE, Namespaces, Settings,
@@ -55,6 +55,11 @@ pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
 /// The intervals at which repositories may be read again (AS-503).
 const REQUEUE_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(8760 * 3600);
+/// Names of the format and the level of the log.
+const LOG_FORMAT: (&str, &str) =
+    ("ARGOCD_APPLICATIONSET_CONTROLLER_LOGFORMAT", "applicationsetcontroller.log.format");
+const LOG_LEVEL: (&str, &str) =
+    ("ARGOCD_APPLICATIONSET_CONTROLLER_LOGLEVEL", "applicationsetcontroller.log.level");
 /// The key that enables RollingSync (AS-301).
 pub const PROGRESSIVE_SYNCS_KEY: &str = "applicationsetcontroller.enable.progressive.syncs";
 
@@ -125,13 +130,14 @@ impl Config {
         let mut read = Reader { environment, config_map, warnings, asked };
         let sync_engine = read.pick(
             flags.sync_engine,
-            "sync.engine",
+            sets("sync.engine"),
             |text| clap::ValueEnum::from_str(text, true).ok(),
             SyncEngine::default(),
         );
         let application_sets = application_sets(&mut read, &flags, sync_engine)?;
-        let allow_local_sources =
-            read.flag(flags.allow_local_sources, "allow.local.sources", false);
+        let mut allow_local_sources = false;
+        let names = sets("allow.local.sources");
+        read.flag(flags.allow_local_sources, names, &mut allow_local_sources);
         let mut applications = application::read(
             &mut read,
             flags.application,
@@ -139,27 +145,30 @@ impl Config {
             &application_sets.namespaces,
             allow_local_sources,
         )?;
-        let http = read.flag(flags.allow_http_sources, "allow.http.sources", true);
+        let mut http = true;
+        read.flag(flags.allow_http_sources, sets("allow.http.sources"), &mut http);
         applications.render.programs.allow_http = http;
         applications.dry_run = application_sets.dry_run;
-        let debug = read.flag(flags.debug, "debug", false);
+        let mut debug = false;
+        read.flag(flags.debug, sets("debug"), &mut debug);
         let (format, level) = log_of_the_application_controller(&mut read);
-        let level = read.pick(flags.loglevel, ("LOGLEVEL", "log.level"), log_level, level);
+        let level = read.pick(flags.loglevel, LOG_LEVEL, log_level, level);
+        let probe_addr = read.address(flags.probe_addr, sets("probe.addr"), ":8081");
+        let metrics_addr = read.address(flags.metrics_addr, sets("metrics.addr"), ":8080");
+        let webhook_addr = read.address(flags.webhook_addr, sets("webhook.addr"), ":7000");
+        let (names, mut leader_election) = (sets("enable.leader.election"), false);
+        read.flag(flags.enable_leader_election, names, &mut leader_election);
         Ok(Self {
             application_sets,
             sync_engine,
             applications,
             allow_local_sources,
             allowed_sources: Allow { local: allow_local_sources, http },
-            probe_addr: read.address(flags.probe_addr, "probe.addr", ":8081"),
-            metrics_addr: read.address(flags.metrics_addr, "metrics.addr", ":8080"),
-            webhook_addr: read.address(flags.webhook_addr, "webhook.addr", ":7000"),
-            leader_election: read.flag(
-                flags.enable_leader_election,
-                "enable.leader.election",
-                false,
-            ),
-            log_format: read.pick(flags.logformat, ("LOGFORMAT", "log.format"), log_format, format),
+            probe_addr,
+            metrics_addr,
+            webhook_addr,
+            leader_election,
+            log_format: read.pick(flags.logformat, LOG_FORMAT, log_format, format),
             log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
             without_effect: {
                 let mut lines = accepted::without_effect(&read, &flags.accepted);
@@ -198,18 +207,10 @@ impl Config {
 /// Format and level of the log by the names of Argo CD's application controller: this process
 /// is both controllers (SE-575).
 fn log_of_the_application_controller(read: &mut Reader<'_>) -> (String, String) {
-    let format = read.pick_in_full(
-        None,
-        ("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format"),
-        log_format,
-        "json".to_owned(),
-    );
-    let level = read.pick_in_full(
-        None,
-        ("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level"),
-        log_level,
-        "info".to_owned(),
-    );
+    let names = ("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format");
+    let format = read.pick(None, names, log_format, "json".to_owned());
+    let names = ("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level");
+    let level = read.pick(None, names, log_level, "info".to_owned());
     (format, level)
 }
 
@@ -235,153 +236,105 @@ fn application_sets(
     flags: &Flags,
     sync_engine: SyncEngine,
 ) -> Result<ApplicationSetSettings, ConfigError> {
-    let decisions = decisions(read, flags, sync_engine)?;
-    let namespaces = read.list(flags.applicationset_namespaces.clone(), "namespaces");
-    let default = ApplicationSetSettings::default();
-    let providers = providers::read(read, flags);
-    Ok(ApplicationSetSettings {
-        providers,
-        control_plane_namespace: control_plane_namespace(
-            flags.namespace.as_deref(),
-            read.environment,
-        ),
-        namespaces: Namespaces::parse(&namespaces).map_err(ConfigError::Namespaces)?,
-        decisions,
-        dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), default.dry_run),
-        concurrent_reconciliations: read.pick(
-            flags.concurrent_reconciliations,
-            ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
-            |text| text.parse().ok().filter(|count| *count > 0),
-            default.concurrent_reconciliations,
-        ),
-        concurrent_application_updates: read.pick(
-            flags.concurrent_application_updates.map(usize::from),
-            "concurrent.application.updates",
-            |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
-            default.concurrent_application_updates,
-        ),
-        git_file_globbing: match read.flag(
-            flags.enable_new_git_file_globbing,
-            "enable.new.git.file.globbing",
-            default.git_file_globbing == Globbing::BySegment,
-        ) {
-            true => Globbing::BySegment,
-            false => Globbing::Greedy,
-        },
-        hidden_directories: read.flag_in_full(
-            flags.include_hidden_directories,
-            (
-                "ARGOCD_REPO_SERVER_INCLUDE_HIDDEN_DIRECTORIES",
-                "reposerver.include.hidden.directories",
-            ),
-            default.hidden_directories,
-        ),
-        git_submodules: read.flag_in_full(
-            None,
-            ("ARGOCD_GIT_MODULES_ENABLED", "applicationsetcontroller.enable.git.submodule"),
-            default.git_submodules,
-        ),
-        requeue_after: read.pick(
-            None,
-            "requeue.after",
-            |text| reader::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
-            default.requeue_after,
-        ),
-        metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
-        webhook_parallelism: read.pick(
-            flags.webhook_parallelism_limit.map(usize::from),
-            "webhook.parallelism.limit",
-            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
-            default.webhook_parallelism,
-        ),
-        global_projects: Arc::new(guards::global_projects(read)),
-        allow_private_sinks: read.flag(
-            flags.allow_private_sinks,
-            "allow.private.sinks",
-            default.allow_private_sinks,
-        ),
-        rollout_history_limit: read.pick(
-            flags.rollout_history_limit,
-            "rollout.history.limit",
-            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
-            default.rollout_history_limit,
-        ),
-    })
+    let mut settings = ApplicationSetSettings::default();
+    decisions(read, flags, &mut settings.decisions)?;
+    settings.decisions.manual_windows = sync_engine == SyncEngine::Embedded;
+    let namespaces = read.list(flags.applicationset_namespaces.clone(), sets("namespaces"));
+    settings.providers = providers::read(read, flags);
+    settings.control_plane_namespace =
+        control_plane_namespace(flags.namespace.as_deref(), read.environment);
+    settings.namespaces = Namespaces::parse(&namespaces).map_err(ConfigError::Namespaces)?;
+    let names = ("ARGOCD_APPLICATIONSET_CONTROLLER_DRY_RUN", "applicationsetcontroller.dryrun");
+    read.flag(flags.dry_run, names, &mut settings.dry_run);
+    let names = (
+        "ARGOCD_APPLICATIONSET_CONTROLLER_CONCURRENT_RECONCILIATIONS",
+        "applicationsetcontroller.concurrent.reconciliations.max",
+    );
+    let reconciliations = &mut settings.concurrent_reconciliations;
+    read.count(flags.concurrent_reconciliations, names, 1.., reconciliations);
+    let updates = flags.concurrent_application_updates.map(usize::from);
+    let names = sets("concurrent.application.updates");
+    read.count(updates, names, 1..=200, &mut settings.concurrent_application_updates);
+    let mut by_segment = settings.git_file_globbing == Globbing::BySegment;
+    let names = sets("enable.new.git.file.globbing");
+    read.flag(flags.enable_new_git_file_globbing, names, &mut by_segment);
+    settings.git_file_globbing = match by_segment {
+        true => Globbing::BySegment,
+        false => Globbing::Greedy,
+    };
+    let names =
+        ("ARGOCD_REPO_SERVER_INCLUDE_HIDDEN_DIRECTORIES", "reposerver.include.hidden.directories");
+    read.flag(flags.include_hidden_directories, names, &mut settings.hidden_directories);
+    let names = ("ARGOCD_GIT_MODULES_ENABLED", "applicationsetcontroller.enable.git.submodule");
+    read.flag(None, names, &mut settings.git_submodules);
+    let pause = |text: &str| reader::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause));
+    settings.requeue_after = read.pick(None, sets("requeue.after"), pause, settings.requeue_after);
+    settings.metrics_labels = read.list(flags.metrics_applicationset_labels.clone(), ("", ""));
+    let parallel = flags.webhook_parallelism_limit.map(usize::from);
+    let names = sets("webhook.parallelism.limit");
+    read.count(parallel, names, 1..=1000, &mut settings.webhook_parallelism);
+    settings.global_projects = Arc::new(guards::global_projects(read));
+    let names = sets("allow.private.sinks");
+    read.flag(flags.allow_private_sinks, names, &mut settings.allow_private_sinks);
+    let names = sets("rollout.history.limit");
+    read.count(flags.rollout_history_limit, names, 1..=1000, &mut settings.rollout_history_limit);
+    Ok(settings)
 }
 
 /// What its decisions depend on.
 fn decisions(
     read: &mut Reader<'_>,
     flags: &Flags,
-    sync_engine: SyncEngine,
-) -> Result<application_set::DecisionSettings, ConfigError> {
-    let policy_name = read.text(flags.policy.clone(), "policy", "");
-    let policy =
+    settings: &mut application_set::DecisionSettings,
+) -> Result<(), ConfigError> {
+    let policy_name = read.text(flags.policy.clone(), sets("policy"), "");
+    settings.policy =
         Policy::from_name(&policy_name).ok_or_else(|| ConfigError::Policy(policy_name.clone()))?;
-    let default = application_set::DecisionSettings::default();
-    Ok(application_set::DecisionSettings {
-        jq: crate::evaluator::limited_jq(crate::evaluator::JQ_TIME),
-        progressive_syncs: read.flag(
-            flags.enable_progressive_syncs,
-            "enable.progressive.syncs",
-            default.progressive_syncs,
-        ),
-        rollout: rollout(read, flags, default.rollout),
-        policy,
-        policy_override: read.flag(
-            flags.enable_policy_override,
-            "enable.policy.override",
-            policy_name.is_empty(),
-        ),
-        preserved_annotations: read
-            .list(flags.preserved_annotations.clone(), "global.preserved.annotations"),
-        preserved_labels: read.list(flags.preserved_labels.clone(), "global.preserved.labels"),
-        max_resources: read.pick(
-            flags.max_resources_status_count.map(|count| count as usize),
-            ("MAX_RESOURCES_STATUS_COUNT", "status.max.resources.count"),
-            |text| text.parse::<u32>().ok().map(|count| count as usize),
-            default.max_resources,
-        ),
-        manual_windows: sync_engine == SyncEngine::Embedded,
-        size_limits: default.size_limits,
-        hold_deletions: read.flag(flags.hold_deletions, "hold.deletions", default.hold_deletions),
-    })
+    let names = PROGRESSIVE_SYNCS_KEY;
+    read.flag(flags.enable_progressive_syncs, names, &mut settings.progressive_syncs);
+    rollout(read, flags, &mut settings.rollout);
+    settings.policy_override = policy_name.is_empty();
+    let names = sets("enable.policy.override");
+    read.flag(flags.enable_policy_override, names, &mut settings.policy_override);
+    let names = sets("global.preserved.annotations");
+    settings.preserved_annotations = read.list(flags.preserved_annotations.clone(), names);
+    let names = sets("global.preserved.labels");
+    settings.preserved_labels = read.list(flags.preserved_labels.clone(), names);
+    let names = (
+        "ARGOCD_APPLICATIONSET_CONTROLLER_MAX_RESOURCES_STATUS_COUNT",
+        "applicationsetcontroller.status.max.resources.count",
+    );
+    settings.max_resources = read.pick(
+        flags.max_resources_status_count.map(|count| count as usize),
+        names,
+        |text| text.parse::<u32>().ok().map(|count| count as usize),
+        settings.max_resources,
+    );
+    read.flag(flags.hold_deletions, sets("hold.deletions"), &mut settings.hold_deletions);
+    Ok(())
 }
 
 /// How it rolls out.
-fn rollout(
-    read: &mut Reader<'_>,
-    flags: &Flags,
-    default: rollout::RolloutSettings,
-) -> rollout::RolloutSettings {
-    let Rules { progressing_timeout, capture_drift } = default.rules;
+fn rollout(read: &mut Reader<'_>, flags: &Flags, settings: &mut rollout::RolloutSettings) {
+    let Rules { progressing_timeout, capture_drift } = &mut settings.rules;
     let seconds = progressing_timeout.map_or(0, |timeout| timeout.as_secs());
     let timeout = read.pick(
         flags.default_application_progressing_timeout,
-        "default.application.progressing.timeout",
+        sets("default.application.progressing.timeout"),
         |text| text.parse().ok(),
         u32::try_from(seconds).unwrap_or(u32::MAX),
     );
+    *progressing_timeout = (timeout > 0).then(|| SignedDuration::from_secs(timeout.into()));
     let drift = read.pick(
         flags.progressive_sync_drift,
-        "progressive.sync.drift",
+        sets("progressive.sync.drift"),
         |text| clap::ValueEnum::from_str(text, true).ok(),
-        if capture_drift { Drift::Capture } else { Drift::Ignore },
+        if *capture_drift { Drift::Capture } else { Drift::Ignore },
     );
-    rollout::RolloutSettings {
-        rules: Rules {
-            progressing_timeout: (timeout > 0).then(|| SignedDuration::from_secs(timeout.into())),
-            capture_drift: drift == Drift::Capture,
-        },
-        require_live_health: read.flag(
-            flags.progressive_sync_require_live_health,
-            "progressive.sync.require.live.health",
-            default.require_live_health,
-        ),
-        pin_revisions: read.flag(
-            flags.progressive_sync_pin_revisions,
-            "progressive.sync.pin.revisions",
-            default.pin_revisions,
-        ),
-    }
+    *capture_drift = drift == Drift::Capture;
+    let names = sets("progressive.sync.require.live.health");
+    let require_live_health = &mut settings.require_live_health;
+    read.flag(flags.progressive_sync_require_live_health, names, require_live_health);
+    let names = sets("progressive.sync.pin.revisions");
+    read.flag(flags.progressive_sync_pin_revisions, names, &mut settings.pin_revisions);
 }

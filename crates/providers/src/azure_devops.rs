@@ -5,10 +5,9 @@ use serde::de::DeserializeOwned;
 
 use super::failure::ProviderError;
 use super::github::Label;
-use super::http::{Api, Page, Pages, Reply, path_segments, segment};
-use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
-};
+use super::http::{Api, Listing, Page, Pages, Reply, path_segments, segment};
+use super::listing::Scm;
+use wavegate_rollout::desired::queries::{Branch, PullRequest, PullRequests, Repository};
 
 /// The public server.
 pub(super) const PUBLIC: &str = "https://dev.azure.com";
@@ -17,13 +16,6 @@ const VERSION: &str = "api-version=7.1";
 const BRANCH: &str = "refs/heads/";
 /// Pull requests of a page.
 const PAGE_SIZE: usize = 100;
-
-/// A project of an organization.
-#[derive(Debug)]
-pub(super) struct AzureDevOps {
-    pub api: Api,
-    pub query: ScmRepositories,
-}
 
 #[derive(Deserialize)]
 struct List<T> {
@@ -84,83 +76,82 @@ fn list<T: DeserializeOwned>(_: &str, reply: &Reply, _: usize) -> Page<T> {
     }
 }
 
-impl AzureDevOps {
-    fn place(&self) -> String {
-        format!("/{}/_apis/git/repositories", segment(&self.query.project))
-    }
+fn place(scm: &Scm) -> String {
+    format!("/{}/_apis/git/repositories", segment(&scm.query.project))
+}
 
-    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let path = format!("{}?{VERSION}", self.place());
-        let is_ssh = self.query.clone_protocol == "ssh";
-        // One without a default branch has no commits, and a disabled one cannot be read.
-        let repository = |one: Listed| {
-            let url = if is_ssh { one.ssh_url } else { one.remote_url };
-            let default = one.default_branch.filter(|_| !one.is_disabled)?;
-            Some(Repository {
-                organization: self.query.owner.clone(),
-                name: one.name?,
-                id: one.id?,
-                url: url?,
-                default_branch: default.strip_prefix(BRANCH).unwrap_or(&default).to_owned(),
-                ..Repository::default()
-            })
-        };
-        Ok(self.api.pages(&path, list).await?.filter_map(repository))
-    }
+pub(super) async fn repositories(scm: &Scm) -> Listing<Repository> {
+    let path = format!("{}?{VERSION}", place(scm));
+    let is_ssh = scm.query.clone_protocol == "ssh";
+    // One without a default branch has no commits, and a disabled one cannot be read.
+    let repository = |one: Listed| {
+        let url = if is_ssh { one.ssh_url } else { one.remote_url };
+        let default = one.default_branch.filter(|_| !one.is_disabled)?;
+        Some(Repository {
+            organization: scm.query.owner.clone(),
+            name: one.name?,
+            id: one.id?,
+            url: url?,
+            default_branch: default.strip_prefix(BRANCH).unwrap_or(&default).to_owned(),
+            ..Repository::default()
+        })
+    };
+    Ok(scm.api.pages(&path, list).await?.filter_map(repository))
+}
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
-        let place = format!("{}/{}/stats/branches", self.place(), segment(&repository.id));
-        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.commit_id);
-        if self.query.all_branches {
-            let path = format!("{place}?{VERSION}");
-            return Ok(self.api.pages(&path, list).await?.map(branch));
-        }
-        let path = format!("{place}?name={}&{VERSION}", segment(&repository.default_branch));
-        Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
+pub(super) async fn branches(scm: &Scm, repository: &Repository) -> Listing<Branch> {
+    let place = format!("{}/{}/stats/branches", place(scm), segment(&repository.id));
+    let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.commit_id);
+    if scm.query.all_branches {
+        let path = format!("{place}?{VERSION}");
+        return Ok(scm.api.pages(&path, list).await?.map(branch));
     }
+    let path = format!("{place}?name={}&{VERSION}", segment(&repository.default_branch));
+    Ok(Pages::one([branch(scm.api.get_json(&path).await?)]))
+}
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
-        path_segments(path)?;
-        let path = format!(
-            "{}/{}/items?path={}&versionDescriptor.version={}&versionDescriptor.versionType=branch\
-             &$format=json&{VERSION}",
-            self.place(),
-            segment(&branch.repository.id),
-            segment(&format!("/{}", path.trim_start_matches('/'))),
-            segment(&branch.name)
-        );
-        self.api.has(&path).await
-    }
+pub(super) async fn has_path(
+    scm: &Scm,
+    branch: &Branch,
+    path: &str,
+) -> Result<bool, ProviderError> {
+    path_segments(path)?;
+    let path = format!(
+        "{}/{}/items?path={}&versionDescriptor.version={}&versionDescriptor.versionType=branch\
+         &$format=json&{VERSION}",
+        place(scm),
+        segment(&branch.repository.id),
+        segment(&format!("/{}", path.trim_start_matches('/'))),
+        segment(&branch.name)
+    );
+    scm.api.has(&path).await
+}
 
-    pub async fn pull_requests(
-        api: &Api,
-        query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, ProviderError> {
-        let path = format!(
-            "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE_SIZE}&{VERSION}",
-            segment(&query.project),
-            segment(&query.repository)
-        );
-        let page = |path: &str, reply: &Reply, number: usize| {
-            let List { value } = reply.json::<List<Request>>()?;
-            // The last page is the first that is not full.
-            let skipped = number * PAGE_SIZE;
-            let next = (value.len() >= PAGE_SIZE).then(|| format!("{path}&$skip={skipped}"));
-            Ok((value, next))
-        };
-        let name = |text: &str| text.strip_prefix(BRANCH).unwrap_or(text).to_owned();
-        let request = |one: Request| {
-            let author = one.created_by.map(|user| user.unique_name).unwrap_or_default();
-            Some(PullRequest {
-                number: one.pull_request_id,
-                title: one.title,
-                branch: name(&one.source_ref_name),
-                target_branch: name(&one.target_ref_name),
-                head_sha: one.last_merge_source_commit?.commit_id,
-                labels: one.labels.unwrap_or_default().into_iter().map(|one| one.name).collect(),
-                author: author.split('@').next().unwrap_or_default().to_owned(),
-            })
-        };
-        Ok(api.pages(&path, page).await?.filter_map(request))
-    }
+pub(super) async fn pull_requests(api: &Api, query: &PullRequests) -> Listing<PullRequest> {
+    let path = format!(
+        "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE_SIZE}&{VERSION}",
+        segment(&query.project),
+        segment(&query.repository)
+    );
+    let page = |path: &str, reply: &Reply, number: usize| {
+        let List { value } = reply.json::<List<Request>>()?;
+        // The last page is the first that is not full.
+        let skipped = number * PAGE_SIZE;
+        let next = (value.len() >= PAGE_SIZE).then(|| format!("{path}&$skip={skipped}"));
+        Ok((value, next))
+    };
+    let name = |text: &str| text.strip_prefix(BRANCH).unwrap_or(text).to_owned();
+    let request = |one: Request| {
+        let author = one.created_by.map(|user| user.unique_name).unwrap_or_default();
+        Some(PullRequest {
+            number: one.pull_request_id,
+            title: one.title,
+            branch: name(&one.source_ref_name),
+            target_branch: name(&one.target_ref_name),
+            head_sha: one.last_merge_source_commit?.commit_id,
+            labels: one.labels.unwrap_or_default().into_iter().map(|one| one.name).collect(),
+            author: author.split('@').next().unwrap_or_default().to_owned(),
+        })
+    };
+    Ok(api.pages(&path, page).await?.filter_map(request))
 }

@@ -5,17 +5,11 @@ use serde::de::DeserializeOwned;
 
 use super::bitbucket::{Link, clone_url};
 use super::failure::{ProviderError, existing};
-use super::http::{Api, Page, Pages, Reply, path_segments, segment};
+use super::http::{Api, Listing, Page, Pages, Reply, path_segments, segment};
+use super::listing::Scm;
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };
-
-/// A project.
-#[derive(Debug)]
-pub(super) struct BitbucketServer {
-    pub api: Api,
-    pub query: ScmRepositories,
-}
 
 #[derive(Deserialize)]
 struct Listed {
@@ -82,64 +76,63 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
     }
 }
 
-impl BitbucketServer {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let ScmRepositories { owner, clone_protocol, .. } = &self.query;
-        let path = format!("/projects/{}/repos?limit=100", segment(owner));
-        let protocol = if clone_protocol == "https" { "http" } else { "ssh" };
-        self.api.pages(&path, page).await?.try_map(|one: Listed| {
-            Ok(Repository {
-                organization: one.project.key,
-                name: one.name,
-                url: clone_url(&one.slug, one.links.clone, protocol)?,
-                slug: one.slug,
-                id: one.id.to_string(),
-                ..Repository::default()
-            })
+pub(super) async fn repositories(scm: &Scm) -> Listing<Repository> {
+    let ScmRepositories { owner, clone_protocol, .. } = &scm.query;
+    let path = format!("/projects/{}/repos?limit=100", segment(owner));
+    let protocol = if clone_protocol == "https" { "http" } else { "ssh" };
+    scm.api.pages(&path, page).await?.try_map(|one: Listed| {
+        Ok(Repository {
+            organization: one.project.key,
+            name: one.name,
+            url: clone_url(&one.slug, one.links.clone, protocol)?,
+            slug: one.slug,
+            id: one.id.to_string(),
+            ..Repository::default()
         })
-    }
+    })
+}
 
-    fn place(repository: &Repository) -> String {
-        let (project, slug) = (segment(&repository.organization), segment(repository.slug()));
-        format!("/projects/{project}/repos/{slug}")
-    }
+fn place(repository: &Repository) -> String {
+    let (project, slug) = (segment(&repository.organization), segment(repository.slug()));
+    format!("/projects/{project}/repos/{slug}")
+}
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
-        let place = Self::place(repository);
-        let branch = |one: Ref| repository.branch(&one.display_id, &one.latest_commit);
-        // 404 is a default branch that does not exist, 204 none: both have no commits.
-        let reply = existing(self.api.get(&format!("{place}/branches/default")).await)?;
-        let Some(reply) = reply.filter(|reply| reply.status != http::StatusCode::NO_CONTENT) else {
-            return Ok(Pages::one(None));
-        };
-        if !self.query.all_branches {
-            return Ok(Pages::one([branch(reply.json()?)]));
-        }
-        let path = format!("{place}/branches?limit=100");
-        Ok(self.api.pages(&path, page).await?.map(branch))
+pub(super) async fn branches(scm: &Scm, repository: &Repository) -> Listing<Branch> {
+    let place = place(repository);
+    let branch = |one: Ref| repository.branch(&one.display_id, &one.latest_commit);
+    // 404 is a default branch that does not exist, 204 none: both have no commits.
+    let reply = existing(scm.api.get(&format!("{place}/branches/default")).await)?;
+    let Some(reply) = reply.filter(|reply| reply.status != http::StatusCode::NO_CONTENT) else {
+        return Ok(Pages::one(None));
+    };
+    if !scm.query.all_branches {
+        return Ok(Pages::one([branch(reply.json()?)]));
     }
+    let path = format!("{place}/branches?limit=100");
+    Ok(scm.api.pages(&path, page).await?.map(branch))
+}
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
-        let place = Self::place(&branch.repository);
-        let (path, name) = (path_segments(path)?, segment(&branch.name));
-        let path = format!("{place}/browse/{path}?at={name}&type=true&limit=100");
-        self.api.has(&path).await
-    }
+pub(super) async fn has_path(
+    scm: &Scm,
+    branch: &Branch,
+    path: &str,
+) -> Result<bool, ProviderError> {
+    let place = place(&branch.repository);
+    let (path, name) = (path_segments(path)?, segment(&branch.name));
+    let path = format!("{place}/browse/{path}?at={name}&type=true&limit=100");
+    scm.api.has(&path).await
+}
 
-    pub async fn pull_requests(
-        api: &Api,
-        query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, ProviderError> {
-        let (project, repository) = (segment(&query.owner), segment(&query.repository));
-        let path = format!("/projects/{project}/repos/{repository}/pull-requests?limit=100");
-        Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {
-            number: one.id,
-            title: one.title,
-            branch: one.from_ref.display_id,
-            target_branch: one.to_ref.display_id,
-            head_sha: one.from_ref.latest_commit,
-            labels: Vec::new(),
-            author: one.author.map(|author| author.user.name).unwrap_or_default(),
-        }))
-    }
+pub(super) async fn pull_requests(api: &Api, query: &PullRequests) -> Listing<PullRequest> {
+    let (project, repository) = (segment(&query.owner), segment(&query.repository));
+    let path = format!("/projects/{project}/repos/{repository}/pull-requests?limit=100");
+    Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {
+        number: one.id,
+        title: one.title,
+        branch: one.from_ref.display_id,
+        target_branch: one.to_ref.display_id,
+        head_sha: one.from_ref.latest_commit,
+        labels: Vec::new(),
+        author: one.author.map(|author| author.user.name).unwrap_or_default(),
+    }))
 }

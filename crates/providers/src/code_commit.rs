@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::aws::{self, Service};
 use super::failure::{ProviderError, existing};
-use super::http::{Pages, path_segments};
+use super::http::{Listing, Pages, path_segments};
 use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{Branch, Login, Repository, ScmRepositories};
 
@@ -105,7 +105,7 @@ impl CodeCommit {
         target: &str,
         mut body: Value,
         (field, token): (&str, &str),
-    ) -> Result<Pages<Value>, ProviderError> {
+    ) -> Listing<Value> {
         let operation = target.rsplit('.').next().unwrap_or(target);
         let mut items = Vec::new();
         for page in 1..=MAX_PAGES {
@@ -135,7 +135,7 @@ impl CodeCommit {
         Err(ProviderError::new(format!("limit exceeded: the list has more than {MAX_PAGES} pages")))
     }
 
-    async fn names(&self) -> Result<Pages<String>, ProviderError> {
+    async fn names(&self) -> Listing<String> {
         let tags = &self.query.scope.tags;
         let listed = if tags.is_empty() {
             let target = "CodeCommit_20150413.ListRepositories";
@@ -164,7 +164,7 @@ impl CodeCommit {
         })
     }
 
-    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
+    pub async fn repositories(&self) -> Listing<Repository> {
         let Pages { items, several } = self.names().await?;
         let mut repositories = Vec::new();
         for name in items {
@@ -199,7 +199,7 @@ impl CodeCommit {
     }
 
     /// The branches, without their commits: each would be a request.
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
+    pub async fn branches(&self, repository: &Repository) -> Listing<Branch> {
         if !self.query.all_branches {
             return Ok(Pages::one([repository.branch(&repository.default_branch, "")]));
         }

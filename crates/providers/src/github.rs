@@ -5,20 +5,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::failure::ProviderError;
-use super::http::{Api, Page, Pages, Reply, path_segments, segment};
-use wavegate_rollout::desired::queries::{
-    Branch, PullRequest, PullRequests, Repository, ScmRepositories,
-};
+use super::http::{Api, Listing, Page, Pages, Reply, path_segments, segment};
+use super::listing::Scm;
+use wavegate_rollout::desired::queries::{Branch, PullRequest, PullRequests, Repository};
 
 /// The public server.
 const PUBLIC: &str = "https://api.github.com";
-
-/// An organization.
-#[derive(Debug)]
-pub(super) struct GitHub {
-    pub api: Api,
-    pub query: ScmRepositories,
-}
 
 #[derive(Deserialize)]
 struct Listed {
@@ -120,56 +112,55 @@ fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
     Ok((reply.json()?, reply.next_link(path)))
 }
 
-impl GitHub {
-    pub async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        let path = format!("/orgs/{}/repos?per_page=100", segment(&self.query.owner));
-        let mut listed = self.api.pages(&path, page::<Listed>).await?;
-        listed.items.retain(|one| self.query.scope.archived || !one.archived);
-        let is_https = self.query.clone_protocol == "https";
-        Ok(listed.map(|one| Repository {
-            organization: one.owner.login,
-            name: one.name,
-            id: one.id.to_string(),
-            url: if is_https { one.clone_url } else { one.ssh_url },
-            default_branch: one.default_branch.unwrap_or_default(),
-            labels: one.topics.unwrap_or_default(),
-            ..Repository::default()
-        }))
-    }
+pub(super) async fn repositories(scm: &Scm) -> Listing<Repository> {
+    let path = format!("/orgs/{}/repos?per_page=100", segment(&scm.query.owner));
+    let mut listed = scm.api.pages(&path, page::<Listed>).await?;
+    listed.items.retain(|one| scm.query.scope.archived || !one.archived);
+    let is_https = scm.query.clone_protocol == "https";
+    Ok(listed.map(|one| Repository {
+        organization: one.owner.login,
+        name: one.name,
+        id: one.id.to_string(),
+        url: if is_https { one.clone_url } else { one.ssh_url },
+        default_branch: one.default_branch.unwrap_or_default(),
+        labels: one.topics.unwrap_or_default(),
+        ..Repository::default()
+    }))
+}
 
-    fn place(repository: &Repository) -> String {
-        format!("/repos/{}/{}", segment(&repository.organization), segment(&repository.name))
-    }
+fn place(repository: &Repository) -> String {
+    format!("/repos/{}/{}", segment(&repository.organization), segment(&repository.name))
+}
 
-    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
-        let place = Self::place(repository);
-        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
-        if self.query.all_branches {
-            let path = format!("{place}/branches?per_page=100");
-            return Ok(self.api.pages(&path, page).await?.map(branch));
-        }
-        // A repository without commits names a default branch that does not exist.
-        let default = &repository.default_branch;
-        if default.is_empty() {
-            return Ok(Pages::one(None));
-        }
-        let path = format!("{place}/branches/{}", segment(default));
-        Ok(Pages::one(self.api.find_json(&path).await?.map(branch)))
+pub(super) async fn branches(scm: &Scm, repository: &Repository) -> Listing<Branch> {
+    let place = place(repository);
+    let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
+    if scm.query.all_branches {
+        let path = format!("{place}/branches?per_page=100");
+        return Ok(scm.api.pages(&path, page).await?.map(branch));
     }
+    // A repository without commits names a default branch that does not exist.
+    let default = &repository.default_branch;
+    if default.is_empty() {
+        return Ok(Pages::one(None));
+    }
+    let path = format!("{place}/branches/{}", segment(default));
+    Ok(Pages::one(scm.api.find_json(&path).await?.map(branch)))
+}
 
-    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
-        let place = Self::place(&branch.repository);
-        let (path, name) = (path_segments(path)?, segment(&branch.name));
-        let path = format!("{place}/contents/{path}?ref={name}");
-        self.api.has(&path).await
-    }
+pub(super) async fn has_path(
+    scm: &Scm,
+    branch: &Branch,
+    path: &str,
+) -> Result<bool, ProviderError> {
+    let place = place(&branch.repository);
+    let (path, name) = (path_segments(path)?, segment(&branch.name));
+    let path = format!("{place}/contents/{path}?ref={name}");
+    scm.api.has(&path).await
+}
 
-    pub async fn pull_requests(
-        api: &Api,
-        query: &PullRequests,
-    ) -> Result<Pages<PullRequest>, ProviderError> {
-        let (owner, repository) = (segment(&query.owner), segment(&query.repository));
-        let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
-        Ok(api.pages(&path, page).await?.map(Request::pull_request))
-    }
+pub(super) async fn pull_requests(api: &Api, query: &PullRequests) -> Listing<PullRequest> {
+    let (owner, repository) = (segment(&query.owner), segment(&query.repository));
+    let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
+    Ok(api.pages(&path, page).await?.map(Request::pull_request))
 }

@@ -84,6 +84,9 @@ impl Limits {
     }
 }
 
+/// The pages of a list, or why they are not read.
+pub(super) type Listing<T> = Result<Pages<T>, ProviderError>;
+
 /// An answer with a code of success.
 #[derive(Debug)]
 pub(super) struct Reply {
@@ -184,10 +187,7 @@ impl<T> Pages<T> {
     }
 
     /// The same list of what is made of each item, unless one fails.
-    pub fn try_map<U>(
-        self,
-        made: impl FnMut(T) -> Result<U, ProviderError>,
-    ) -> Result<Pages<U>, ProviderError> {
+    pub fn try_map<U>(self, made: impl FnMut(T) -> Result<U, ProviderError>) -> Listing<U> {
         let items: Result<Vec<U>, ProviderError> = self.items.into_iter().map(made).collect();
         Ok(Pages { items: items?, several: self.several })
     }
@@ -305,7 +305,7 @@ impl Api {
         &self,
         path: &str,
         read: impl Fn(&str, &Reply, usize) -> Page<T>,
-    ) -> Result<Pages<T>, ProviderError> {
+    ) -> Listing<T> {
         let mut items = Vec::new();
         let mut url = format!("{}{path}", self.base);
         let mut seen = BTreeSet::new();

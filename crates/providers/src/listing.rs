@@ -5,16 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, TryStreamExt};
 
-use super::azure_devops::AzureDevOps;
-use super::bitbucket::Bitbucket;
-use super::bitbucket_server::BitbucketServer;
 use super::code_commit::CodeCommit;
 use super::failure::ProviderError;
-use super::gitea::Gitea;
-use super::github::GitHub;
-use super::gitlab::GitLab;
-use super::http::{PARALLEL, Pages};
+use super::http::{Api, Listing, PARALLEL, Pages};
 use super::providers::{Asker, ProviderAnswer, Providers};
+use super::{azure_devops, bitbucket, bitbucket_server, gitea, github, gitlab};
 use wavegate_rollout::desired::queries::{
     Answer, Branch, Filters, QueryKind, Repository, ScmRepositories, Selected,
 };
@@ -22,28 +17,35 @@ use wavegate_rollout::desired::queries::{
 /// The most branches of one answer.
 const MAX_BRANCHES: usize = 100_000;
 
+/// The API of a server of source code, and what is asked.
+#[derive(Debug)]
+pub(super) struct Scm {
+    pub api: Api,
+    pub query: ScmRepositories,
+}
+
 /// A server of source code.
 #[allow(clippy::large_enum_variant, reason = "there is one for each query")]
-pub(super) enum Server {
-    GitHub(GitHub),
-    GitLab(GitLab),
-    Gitea(Gitea),
-    Bitbucket(Bitbucket),
-    BitbucketServer(BitbucketServer),
-    AzureDevOps(AzureDevOps),
+enum Server {
+    GitHub(Scm),
+    GitLab(Scm),
+    Gitea(Scm),
+    Bitbucket(Scm),
+    BitbucketServer(Scm),
+    AzureDevOps(Scm),
     CodeCommit(CodeCommit),
 }
 
 macro_rules! each {
-    ($server:expr, $one:ident => $call:expr) => {
+    ($server:expr, $ask:ident($($of:expr),*)) => {
         match $server {
-            Server::GitHub($one) => $call,
-            Server::GitLab($one) => $call,
-            Server::Gitea($one) => $call,
-            Server::Bitbucket($one) => $call,
-            Server::BitbucketServer($one) => $call,
-            Server::AzureDevOps($one) => $call,
-            Server::CodeCommit($one) => $call,
+            Server::GitHub(scm) => github::$ask(scm, $($of),*).await,
+            Server::GitLab(scm) => gitlab::$ask(scm, $($of),*).await,
+            Server::Gitea(scm) => gitea::$ask(scm, $($of),*).await,
+            Server::Bitbucket(scm) => bitbucket::$ask(scm, $($of),*).await,
+            Server::BitbucketServer(scm) => bitbucket_server::$ask(scm, $($of),*).await,
+            Server::AzureDevOps(scm) => azure_devops::$ask(scm, $($of),*).await,
+            Server::CodeCommit(one) => one.$ask($($of),*).await,
         }
     };
 }
@@ -54,37 +56,37 @@ impl Server {
         query: &ScmRepositories,
         asker: &Asker,
     ) -> Result<Self, ProviderError> {
-        let api = || providers.server_api(&query.provider, &query.owner, asker);
-        let (kind, filters, query) = (query.provider.kind, compiled(query), query.clone());
-        Ok(match kind {
-            QueryKind::GitHub => Self::GitHub(GitHub { api: api().await?, query }),
-            QueryKind::GitLab => Self::GitLab(GitLab { api: api().await?, query }),
-            QueryKind::Gitea => Self::Gitea(Gitea { api: api().await?, filters: filters?, query }),
-            QueryKind::Bitbucket => Self::Bitbucket(Bitbucket { api: api().await?, query }),
-            QueryKind::BitbucketServer => {
-                Self::BitbucketServer(BitbucketServer { api: api().await?, query })
-            }
-            QueryKind::AzureDevOps => Self::AzureDevOps(AzureDevOps { api: api().await?, query }),
+        let of: fn(Scm) -> Self = match query.provider.kind {
+            QueryKind::GitHub => Self::GitHub,
+            QueryKind::GitLab => Self::GitLab,
+            QueryKind::Gitea => Self::Gitea,
+            QueryKind::Bitbucket => Self::Bitbucket,
+            QueryKind::BitbucketServer => Self::BitbucketServer,
+            QueryKind::AzureDevOps => Self::AzureDevOps,
             QueryKind::CodeCommit => {
-                Self::CodeCommit(CodeCommit::open(providers, query, asker).await?)
+                let opened = CodeCommit::open(providers, query.clone(), asker).await;
+                return opened.map(Self::CodeCommit);
             }
-        })
+        };
+        let api = providers.server_api(&query.provider, &query.owner, asker).await?;
+        Ok(of(Scm { api, query: query.clone() }))
     }
 
-    async fn repositories(&self) -> Result<Pages<Repository>, ProviderError> {
-        each!(self, one => one.repositories().await)
+    async fn repositories(&self) -> Listing<Repository> {
+        each!(self, repositories())
     }
 
-    async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, ProviderError> {
-        each!(self, one => one.branches(repository).await)
+    async fn branches(&self, repository: &Repository) -> Listing<Branch> {
+        each!(self, branches(repository))
     }
 
     async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, ProviderError> {
-        each!(self, one => one.has_path(branch, path).await)
+        each!(self, has_path(branch, path))
     }
 }
 
-fn compiled(query: &ScmRepositories) -> Result<Filters, ProviderError> {
+/// The filters of a query.
+pub(super) fn compiled(query: &ScmRepositories) -> Result<Filters, ProviderError> {
     Filters::new(&query.filters)
         .map_err(|(place, cause)| ProviderError::new(format!("filters{place}: {cause}")))
 }

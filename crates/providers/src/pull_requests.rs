@@ -1,14 +1,9 @@
 //! Lists the pull requests of a repository.
 
-use super::azure_devops::AzureDevOps;
-use super::bitbucket::Bitbucket;
-use super::bitbucket_server::BitbucketServer;
 use super::failure::ProviderError;
-use super::gitea::Gitea;
-use super::github::GitHub;
-use super::gitlab::GitLab;
 use super::http::Pages;
 use super::providers::{Asker, ProviderAnswer, Providers};
+use super::{azure_devops, bitbucket, bitbucket_server, gitea, github, gitlab};
 use wavegate_rollout::desired::queries::{Answer, PullRequest, PullRequests, QueryKind};
 
 /// The most pull requests of one answer.
@@ -28,12 +23,12 @@ pub(super) async fn ask(
     // Without the API there is no repository that could be missing.
     let api = || providers.server_api(provider, owner, asker);
     let listed = match provider.kind {
-        QueryKind::GitHub => GitHub::pull_requests(&api().await?, query).await,
-        QueryKind::GitLab => GitLab::pull_requests(&api().await?, query).await,
-        QueryKind::Gitea => Gitea::pull_requests(&api().await?, query).await,
-        QueryKind::Bitbucket => Bitbucket::pull_requests(&api().await?, query).await,
-        QueryKind::BitbucketServer => BitbucketServer::pull_requests(&api().await?, query).await,
-        QueryKind::AzureDevOps => AzureDevOps::pull_requests(&api().await?, query).await,
+        QueryKind::GitHub => github::pull_requests(&api().await?, query).await,
+        QueryKind::GitLab => gitlab::pull_requests(&api().await?, query).await,
+        QueryKind::Gitea => gitea::pull_requests(&api().await?, query).await,
+        QueryKind::Bitbucket => bitbucket::pull_requests(&api().await?, query).await,
+        QueryKind::BitbucketServer => bitbucket_server::pull_requests(&api().await?, query).await,
+        QueryKind::AzureDevOps => azure_devops::pull_requests(&api().await?, query).await,
         QueryKind::CodeCommit => {
             return Err(ProviderError::new("AWS CodeCommit has no pullRequest generator"));
         }

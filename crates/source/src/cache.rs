@@ -5,6 +5,7 @@
 //! content is never reused.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,9 +37,7 @@ impl Cache {
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
         }
         remove_stale(&root)?;
-        let private = std::fs::Permissions::from_mode(0o700);
-        let directory =
-            tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(&root)?;
+        let directory = private_directory(PREFIX, &root)?;
         let mut options = File::options();
         options.write(true).create_new(true).mode(0o600);
         // Locked before another process can find it.
@@ -62,6 +61,18 @@ impl Cache {
             cache: Arc::clone(self),
         }
     }
+}
+
+/// A temporary directory that only this user may read.
+pub(super) fn private_directory(prefix: &str, parent: &Path) -> std::io::Result<tempfile::TempDir> {
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).permissions(private).tempdir_in(parent)
+}
+
+/// Writes a new file that only this user may read.
+pub(super) fn write_private(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(mode).open(path)?.write_all(text.as_bytes())
 }
 
 /// A directory of the cache that is removed when dropped.

@@ -90,6 +90,14 @@ impl Range {
         }
     }
 
+    /// What has the newest version in the range; of the same precedence (build metadata), the first.
+    pub(super) fn newest<T>(&self, known: impl Iterator<Item = (Version, T)>) -> Option<T> {
+        let fitting = known.filter(|(version, _)| self.contains(version));
+        let newest = fitting
+            .reduce(|best, next| if next.0.cmp_precedence(&best.0).is_gt() { next } else { best });
+        newest.map(|(_, named)| named)
+    }
+
     /// Whether the version is in the range.
     ///
     /// Pre-releases match only a group that contains a pre-release.

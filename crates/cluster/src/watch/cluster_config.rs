@@ -261,28 +261,13 @@ async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, Stri
 
 /// A kubeconfig with one cluster and one user.
 fn kubeconfig(cluster: KubeCluster, user: AuthInfo) -> Kubeconfig {
-    let name = "cluster".to_owned();
+    // The names are empty: there is one of each.
+    let context = Context { user: Some(String::new()), ..Context::default() };
     Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: name.clone(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: name.clone(),
-            auth_info: Some(user),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.clone(),
-            context: Some(Context {
-                cluster: name.clone(),
-                user: Some(name.clone()),
-                ..Context::default()
-            }),
-            ..NamedContext::default()
-        }],
-        current_context: Some(name),
+        clusters: vec![NamedCluster { cluster: Some(cluster), ..NamedCluster::default() }],
+        auth_infos: vec![NamedAuthInfo { auth_info: Some(user), ..NamedAuthInfo::default() }],
+        contexts: vec![NamedContext { context: Some(context), ..NamedContext::default() }],
+        current_context: Some(String::new()),
         ..Kubeconfig::default()
     }
 }

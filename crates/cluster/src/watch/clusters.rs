@@ -403,7 +403,7 @@ impl Clusters {
             return Some(kept.cluster.clone());
         }
         let refresh = state.refresh(link)?.to_owned();
-        let cluster = ClusterCache::with_trees(
+        let cluster = ClusterCache::new(
             &redact::redact_url(&link.server),
             client,
             (self.mark.clone(), self.reach_of(link)),

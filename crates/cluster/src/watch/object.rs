@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ApiResource, ObjectMeta};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::{Api, Client};
 use serde::de::{DeserializeOwned, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -88,6 +88,11 @@ impl StoredObject {
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace(), self.name())
+    }
+
+    /// What is another after any change: UID and resource version.
+    pub fn version(&self) -> (String, String) {
+        (self.uid().to_owned(), self.resource_version().to_owned())
     }
 
     /// Its name; never empty for objects of an API server.
@@ -351,6 +356,14 @@ pub fn kind_api(
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// An API for one object; cluster-scoped when the namespace is empty.
+pub fn object_api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    match namespace {
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
     }
 }
 

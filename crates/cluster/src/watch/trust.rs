@@ -77,8 +77,21 @@ impl Trust {
     }
 
     /// Notified about each change.
-    pub fn subscribe(&self) -> watch::Receiver<(u64, ListedMaps)> {
+    fn subscribe(&self) -> watch::Receiver<(u64, ListedMaps)> {
         self.changes.subscribe()
+    }
+
+    /// Calls `then` after each change, as long as the caller waits.
+    pub async fn follow_changes(&self, mut then: impl FnMut()) {
+        let mut changes = self.subscribe();
+        let mut last = changes.borrow_and_update().0;
+        // The sender is part of it.
+        while changes.changed().await.is_ok() {
+            let now = changes.borrow_and_update().0;
+            if std::mem::replace(&mut last, now) != now {
+                then();
+            }
+        }
     }
 
     /// Waits until all ConfigMaps were listed once, or must not be listed.

@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::revisions::WantedRevision;
+use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_application::app::App;
 use wavegate_application::memory::{ApplicationMemory, digest_of};
 use wavegate_application::operation::StoredProgress;
 use wavegate_application::predictions::Predictions;
-use wavegate_application::{DiffCache, Placed};
+use wavegate_application::{DiffCache, NewCondition, Placed};
 use wavegate_cluster::act::application_events::Announced;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_engine::health::scripts::ScriptResults;
@@ -113,6 +114,15 @@ impl Rendered {
     pub fn objects(&self) -> Vec<Value> {
         // Serialized by this process.
         self.manifests.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect()
+    }
+
+    /// What its warnings and notes are in a status.
+    pub fn conditions(&self) -> impl Iterator<Item = NewCondition> {
+        let of = |kind, texts: &[String]| -> Vec<NewCondition> {
+            texts.iter().map(|text| NewCondition::new(kind, text.as_str())).collect()
+        };
+        let notes = of(SYNC_WARNING, &self.notes);
+        of(REPEATED_KEY_WARNING, &self.warnings).into_iter().chain(notes)
     }
 
     fn weight(&self) -> u64 {

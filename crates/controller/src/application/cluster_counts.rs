@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::context::Context;
 use super::triggers::is_handled;
+use wavegate_api::listed::{ListedApplication, ListedSpec};
 use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
 use wavegate_application::project::permits_application;
@@ -30,28 +29,12 @@ struct Read {
 
 impl Read {
     fn of(object: &StoredObject) -> Self {
-        #[derive(Default, Deserialize)]
-        struct Spec {
-            #[serde(default)]
-            project: Value,
-            #[serde(default)]
-            destination: Value,
-        }
-        #[derive(Default, Deserialize)]
-        struct Application {
-            #[serde(default)]
-            spec: Spec,
-        }
-        let Spec { project, destination } = object.read::<Application>().unwrap_or_default().spec;
-        let text = |field: &str| destination[field].as_str().unwrap_or_default().to_owned();
+        let ListedSpec { project, destination, .. } =
+            object.read_leniently::<ListedApplication>().spec;
         Self {
             version: object.resource_version().to_owned(),
-            project: access::or_default(project.as_str().unwrap_or_default()).to_owned(),
-            destination: ApplicationDestination {
-                server: text("server"),
-                name: text("name"),
-                ..ApplicationDestination::default()
-            },
+            project: access::or_default(&project).to_owned(),
+            destination,
         }
     }
 }

@@ -192,16 +192,7 @@ pub fn compare(
         conditions.extend(placed.conditions.iter().cloned());
         let customizations = &ctx.settings.customizations;
         conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
-        let warnings = rendered.warnings.iter();
-        conditions.extend(warnings.map(|text| {
-            NewCondition::new(
-                wavegate_api::conditions::application::REPEATED_KEY_WARNING,
-                text.as_str(),
-            )
-        }));
-        conditions.extend(rendered.notes.iter().map(|text| {
-            NewCondition::new(wavegate_api::conditions::application::SYNC_WARNING, text.as_str())
-        }));
+        conditions.extend(rendered.conditions());
         let comparison = compared.comparison;
         conditions.extend(comparison.conditions);
         let readable =

@@ -26,6 +26,7 @@ use wavegate_application::owner::DeletionOwner;
 use wavegate_application::refresh::Intervals;
 use wavegate_cluster::act::control_plane::application_status;
 use wavegate_cluster::act::events::Events;
+use wavegate_cluster::act::sync::apply::Applier;
 use wavegate_cluster::act::sync::execute::Executor;
 use wavegate_cluster::act::sync::meter::Meter;
 use wavegate_cluster::act::sync::request_limit::RequestLimit;
@@ -297,18 +298,18 @@ impl Context {
         meter: Meter<'a>,
     ) -> Executor<'a> {
         let settings = &self.settings;
-        Executor {
+        let applier = Applier {
             cluster,
             client,
             manager: &settings.field_manager,
             former_manager: "",
             owner,
-            parallel: settings.parallel_applies,
             requests: &self.requests,
             meter,
             established_within: settings.definition_timeout,
-            server_dry_run: settings.server_dry_run,
-        }
+        };
+        let (parallel, server_dry_run) = (settings.parallel_applies, settings.server_dry_run);
+        Executor { applier, parallel, server_dry_run }
     }
 
     /// When an Application is compared although nothing has changed.

@@ -13,7 +13,6 @@ use super::reconciliation::Reconciliation;
 use super::revisions::{WantedRevision, wanted};
 use super::target_state::{Deployed, revisions};
 use wavegate_api::app_status::ApplicationSummary;
-use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_api::listed::ListedSpec;
 use wavegate_api::resource_filter::KindFilter;
@@ -152,11 +151,7 @@ impl ObservedApplication {
         warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
         warnings.extend(unlisted_condition(&self.destination.destination.cluster.unlisted()));
         warnings.extend(self.orphans.clone());
-        let repeated = self.rendered.warnings.iter();
-        warnings
-            .extend(repeated.map(|text| NewCondition::new(REPEATED_KEY_WARNING, text.as_str())));
-        let notes = self.rendered.notes.iter();
-        warnings.extend(notes.map(|text| NewCondition::new(SYNC_WARNING, text.as_str())));
+        warnings.extend(self.rendered.conditions());
         warnings
     }
 }

@@ -12,10 +12,8 @@ use super::observe::ObservedApplication;
 use super::reconciliation::Reconciliation;
 use wavegate_api::tracking::Tracking;
 use wavegate_application::observation::Observation;
-use wavegate_application::owner::DeletionOwner;
 use wavegate_application::predicted::Predicted;
 use wavegate_application::predictions::Predictions;
-use wavegate_cluster::act::sync::apply::Applier;
 use wavegate_cluster::act::sync::meter::Meter;
 use wavegate_cluster::act::sync::predict::predict_all;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
@@ -45,26 +43,13 @@ pub(super) async fn predictions_of(
     predictions: &mut Predictions,
 ) -> Predicted {
     let missing = predictions.missing(observation, application, afresh);
-    let settings = &ctx.settings;
     let failed = match missing.is_empty() {
         true => Vec::new(),
         false => {
-            let applier = Applier {
-                cluster,
-                // As every comparison, with the credentials of the cluster.
-                client: cluster.client(),
-                manager: &settings.field_manager,
-                former_manager: "",
-                owner: DeletionOwner {
-                    tracking,
-                    control_plane_namespace: &settings.control_plane_namespace,
-                    uid: "",
-                },
-                requests: &ctx.requests,
-                established_within: settings.definition_timeout,
-                meter: Meter::default(),
-            };
-            let work = predict_all(&applier, missing, settings.parallel_applies, predictions);
+            // As every comparison, with the credentials of the cluster.
+            let (client, owner) = (cluster.client(), ctx.owner(tracking, ""));
+            let executor = ctx.executor(cluster, client, owner, Meter::default());
+            let work = predict_all(&executor, missing, predictions);
             ctx.lend_slot(work).await
         }
     };

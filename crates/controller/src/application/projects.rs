@@ -84,10 +84,10 @@ impl CachedProjects {
             return None;
         };
         let is_same = |(global, version): &(String, Option<Version>)| {
-            self.find(global).as_ref().map(version_of) == *version
+            self.find(global).as_ref().map(StoredObject::version) == *version
         };
         if let Some(known) = all.get(name)
-            && known.version == version_of(&object)
+            && known.version == object.version()
             && known.global.iter().all(is_same)
         {
             return Some(known.read.clone());
@@ -103,10 +103,10 @@ impl CachedProjects {
         });
         let read = read(&value, &self.global, &values.collect());
         let version = |(name, object): &(String, Option<StoredObject>)| {
-            (name.clone(), object.as_ref().map(version_of))
+            (name.clone(), object.as_ref().map(StoredObject::version))
         };
         let known = ReadProject {
-            version: version_of(&object),
+            version: object.version(),
             global: global.iter().map(version).collect(),
             read: read.clone(),
         };
@@ -138,10 +138,6 @@ impl CachedProjects {
         let all = self.objects.all().into_iter();
         all.map(|object| object.parse()).filter(is_terminating).collect()
     }
-}
-
-fn version_of(object: &StoredObject) -> Version {
-    (object.uid().to_owned(), object.resource_version().to_owned())
 }
 
 /// Reads a project, with its global projects.

@@ -423,8 +423,9 @@ impl Reconciliation<'_> {
         let project = access::project_name(spec);
         let meter = self.ctx.core.metrics.meter(self.key, project, &destination.server);
         let owner = self.ctx.owner(&self.tracking, uid);
-        let executor = self.ctx.executor(&destination.cluster, client, owner, meter);
-        Executor { former_manager, ..executor }
+        let mut executor = self.ctx.executor(&destination.cluster, client, owner, meter);
+        executor.applier.former_manager = former_manager;
+        executor
     }
 
     fn log_operation(&mut self) {

@@ -2,12 +2,11 @@
 //! plane affects.
 
 use k8s_openapi::api::core::v1::Secret;
-use serde::Deserialize;
-use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::context::Context;
 use crate::credentials::unknown_keys;
+use wavegate_api::listed::ListedApplication;
 use wavegate_api::{ObjectKey, Operation, Raw};
 use wavegate_application::access;
 use wavegate_application::request::{self, ComparisonRequest, Level};
@@ -30,8 +29,7 @@ pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<ObjectChange>) {
 
 /// Whether this controller handles an Application.
 pub fn is_handled(ctx: &Context, key: &ObjectKey) -> bool {
-    key.namespace == ctx.settings.control_plane_namespace
-        || ctx.settings.namespaces.matches(&key.namespace)
+    ctx.settings.covers(&key.namespace)
 }
 
 fn application(ctx: &Context, change: &ObjectChange) {
@@ -72,20 +70,9 @@ fn project(ctx: &Context, change: &ObjectChange) {
 
 /// The Applications of a project that this controller handles.
 pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
-    #[derive(Default, Deserialize)]
-    struct Spec {
-        #[serde(default)]
-        project: Value,
-    }
-    #[derive(Deserialize)]
-    struct Application {
-        #[serde(default)]
-        spec: Spec,
-    }
     let is_of = |object: &StoredObject| {
-        let read = object.read::<Application>().unwrap_or(Application { spec: Spec::default() });
-        let own = read.spec.project.as_str().unwrap_or_default();
-        access::or_default(own) == project
+        let read: ListedApplication = object.read_leniently();
+        access::or_default(&read.spec.project) == project
     };
     let all = ctx.core.control_plane.applications.all().into_iter();
     all.filter(|object| is_handled(ctx, &object.key()) && is_of(object))
@@ -110,15 +97,7 @@ fn secret(ctx: &Context, change: &ObjectChange) {
 
 /// Triggers Applications when keys or certificates of Git servers change.
 pub async fn run_trust(ctx: &Context) {
-    let mut changes = ctx.core.control_plane.trust.subscribe();
-    let mut last = changes.borrow_and_update().0;
-    // The sender is part of the context.
-    while changes.changed().await.is_ok() {
-        let now = changes.borrow_and_update().0;
-        if std::mem::replace(&mut last, now) != now {
-            enqueue_all(ctx);
-        }
-    }
+    ctx.core.control_plane.trust.follow_changes(|| enqueue_all(ctx)).await;
 }
 
 /// Clusters and credentials change rarely, and may affect any Application.

@@ -280,18 +280,12 @@ fn is_other_spec(change: &ObjectChange) -> bool {
 /// Triggers all ApplicationSets when keys or certificates of Git servers change.
 async fn enqueue_all(context: &Context, queue: &Queue<Request>) {
     let plane = &context.core.control_plane;
-    let mut changes = plane.trust.subscribe();
-    let mut last = changes.borrow_and_update().0;
-    // The sender is part of the context.
-    while changes.changed().await.is_ok() {
-        let now = changes.borrow_and_update().0;
-        if std::mem::replace(&mut last, now) == now {
-            continue;
-        }
+    let enqueue = || {
         for key in plane.sets.keys().iter().filter(|key| context.is_watched(&key.namespace)) {
             queue.enqueue(key, Request(true));
         }
-    }
+    };
+    plane.trust.follow_changes(enqueue).await;
 }
 
 struct Controller(Arc<Context>);

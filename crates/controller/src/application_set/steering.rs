@@ -135,10 +135,8 @@ impl Steered {
         self.hides_runs = plane.hides_runs();
         self.hides_policies = plane.hides_policies();
         let policies = plane.policies.in_namespace(&set.id.namespace);
-        let version =
-            |object: &StoredObject| (object.uid().to_owned(), object.resource_version().to_owned());
         let from = Versions {
-            policies: policies.values().map(version).collect(),
+            policies: policies.values().map(StoredObject::version).collect(),
             generated: Some(Arc::clone(generated)),
             labels: set.labels.clone(),
         };

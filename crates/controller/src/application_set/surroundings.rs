@@ -69,9 +69,8 @@ impl Surroundings {
     ) -> bool {
         let projects = plane.projects.in_namespace(namespace);
         let secrets = plane.secrets.all();
-        let version =
-            |object: &StoredObject| (object.uid().to_owned(), object.resource_version().to_owned());
-        let mut versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
+        let mut versions: Vec<_> =
+            projects.values().chain(&secrets).map(StoredObject::version).collect();
         // The keys of those who sign commits.
         versions.push((String::new(), plane.trust.version().to_string()));
         if versions == self.versions && !self.known.clusters.is_empty() {

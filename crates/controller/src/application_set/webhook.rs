@@ -272,9 +272,7 @@ impl Webhook {
         let cache = &self.core.control_plane.applications;
         let is_own_only = settings.namespaces.is_empty();
         let meant = move |object: &StoredObject| {
-            let is_covered = object.namespace() == settings.control_plane_namespace
-                || settings.namespaces.matches(object.namespace());
-            if !is_covered {
+            if !settings.covers(object.namespace()) {
                 return None;
             }
             let application: Value = object.read().unwrap_or_default();

@@ -243,7 +243,7 @@ pub(super) fn read(
     sets: &Namespaces,
     allow_local: bool,
 ) -> Result<ApplicationSettings, ConfigError> {
-    let namespaces = read.list_in_full(
+    let namespaces = read.list(
         flags.application_namespaces.clone(),
         ("ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
     );
@@ -262,9 +262,8 @@ pub(super) fn read(
     limits(read, &flags, &mut settings);
     tracking(read, &mut settings);
     switches(read, &flags, &mut settings);
-    settings.metrics_labels = read.list_in_full(flags.metrics_application_labels.clone(), ("", ""));
-    settings.metrics_conditions =
-        read.list_in_full(flags.metrics_application_conditions.clone(), ("", ""));
+    settings.metrics_labels = read.list(flags.metrics_application_labels.clone(), ("", ""));
+    settings.metrics_conditions = read.list(flags.metrics_application_conditions.clone(), ("", ""));
     guards::read(read, &mut settings);
     settings.redis = redis::read(read, flags.redis)?;
     settings.readers = redis::readers(read);
@@ -283,23 +282,16 @@ fn engine(variable: &str, key: &str) -> Names {
     (&*format!("{ENGINE_PREFIX}{variable}"), key).into()
 }
 
-/// Whole seconds. What is set is read into the setting.
-fn seconds(
-    read: &mut Reader<'_>,
-    flag: Option<u32>,
-    names: impl Into<Names>,
-    into: &mut SignedDuration,
-) {
-    let default = u32::try_from(into.as_secs()).unwrap_or(u32::MAX);
-    let found = read.pick_in_full(flag, names, |text| text.parse().ok(), default);
-    *into = SignedDuration::from_secs(found.into());
+/// A count of seconds.
+fn seconds(read: &mut Reader<'_>, flag: Option<u32>, names: impl Into<Names>, default: u64) -> u32 {
+    let default = u32::try_from(default).unwrap_or(u32::MAX);
+    read.pick(flag, names, |text| text.parse().ok(), default)
 }
 
+/// Times and intervals.
 fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
     let mut whole = |flag, names: Names, into: &mut Duration| {
-        let mut found = SignedDuration::try_from(*into).unwrap_or_default();
-        seconds(read, flag, names, &mut found);
-        *into = Duration::try_from(found).unwrap_or_default();
+        *into = Duration::from_secs(seconds(read, flag, names, into.as_secs()).into());
     };
     let names = ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds").into();
     whole(flags.sync_wave_delay, names, &mut settings.wave_delay);
@@ -308,43 +300,33 @@ fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applica
     whole(flags.repo_error_grace_period_seconds, names.into(), &mut settings.repo_error_grace);
     let names = engine("DEFINITION_TIMEOUT", "controller.definition.timeout.seconds");
     whole(flags.definition_timeout, names, &mut settings.definition_timeout);
-    let mut limit = |flag, names: Names, into: &mut Option<SignedDuration>| {
-        let mut found = SignedDuration::ZERO;
-        seconds(read, flag, names, &mut found);
-        *into = Some(found).filter(|limit| limit.is_positive());
+    // 0 is no limit, and the default.
+    let mut limit = |flag, names: Names| {
+        let found = seconds(read, flag, names, 0);
+        (found > 0).then(|| SignedDuration::from_secs(found.into()))
     };
     let sync = &mut settings.sync;
     let names = engine("SYNC_TIMEOUT", "controller.sync.timeout.seconds");
-    limit(flags.sync_timeout, names, &mut sync.sync_timeout);
+    sync.sync_timeout = limit(flags.sync_timeout, names);
     let names = engine("HOOK_TIMEOUT", "controller.hook.timeout.seconds");
-    limit(flags.hook_timeout, names, &mut sync.hook_timeout);
+    sync.hook_timeout = limit(flags.hook_timeout, names);
     let names = engine("WAVE_TIMEOUT", "controller.wave.timeout.seconds");
-    limit(flags.wave_timeout, names, &mut sync.wave_timeout);
-
-    settings.jq_timeout = read.pick_in_full(
+    sync.wave_timeout = limit(flags.wave_timeout, names);
+    settings.jq_timeout = read.pick(
         flags.ignore_normalizer_jq_execution_timeout_seconds,
         ("ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT", "controller.ignore.normalizer.jq.timeout"),
         |text| jq_time(text).ok(),
         settings.jq_timeout,
     );
     let mut every = |flag: Option<Duration>, names: (&str, &str), into: &mut Duration| {
-        *into = read.pick_in_full(flag, names, |text| pause(text).ok(), *into);
+        *into = read.pick(flag, names, |text| pause(text).ok(), *into);
     };
-    every(
-        flags.app_resync,
-        ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation"),
-        &mut settings.reconciliation_timeout,
-    );
-    every(
-        flags.app_resync_jitter,
-        ("ARGOCD_RECONCILIATION_JITTER", "timeout.reconciliation.jitter"),
-        &mut settings.reconciliation_jitter,
-    );
-    every(
-        flags.app_hard_resync,
-        ("ARGOCD_HARD_RECONCILIATION_TIMEOUT", "timeout.hard.reconciliation"),
-        &mut settings.hard_reconciliation_timeout,
-    );
+    let names = ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation");
+    every(flags.app_resync, names, &mut settings.reconciliation_timeout);
+    let names = ("ARGOCD_RECONCILIATION_JITTER", "timeout.reconciliation.jitter");
+    every(flags.app_resync_jitter, names, &mut settings.reconciliation_jitter);
+    let names = ("ARGOCD_HARD_RECONCILIATION_TIMEOUT", "timeout.hard.reconciliation");
+    every(flags.app_hard_resync, names, &mut settings.hard_reconciliation_timeout);
 }
 
 /// A time limit of jq expressions.
@@ -355,63 +337,49 @@ fn jq_time(text: &str) -> Result<Duration, String> {
 }
 
 fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHeal) {
-    let mut pause = |flag, key: &str, into: &mut SignedDuration| seconds(read, flag, key, into);
+    let mut pause = |flag, key: &str, into: &mut SignedDuration| {
+        let default = u64::try_from(into.as_secs()).unwrap_or_default();
+        *into = SignedDuration::from_secs(seconds(read, flag, key, default).into());
+    };
     let SelfHeal { fixed, initial, cap, .. } = heal;
     pause(flags.self_heal_timeout_seconds, "controller.self.heal.timeout.seconds", fixed);
     let key = "controller.self.heal.backoff.timeout.seconds";
     pause(flags.self_heal_backoff_timeout_seconds, key, initial);
     let key = "controller.self.heal.backoff.cap.seconds";
     pause(flags.self_heal_backoff_cap_seconds, key, cap);
-    heal.factor = read.pick_in_full(
-        flags.self_heal_backoff_factor,
-        "controller.self.heal.backoff.factor",
-        |text| text.parse().ok(),
-        heal.factor,
-    );
+    let key = "controller.self.heal.backoff.factor";
+    read.count(flags.self_heal_backoff_factor, key, .., &mut heal.factor);
 }
 
 /// How much at once, and how much memory.
 fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
-    settings.submodules = read.flag_in_full(
-        None,
-        ("ARGOCD_GIT_MODULES_ENABLED", "reposerver.enable.git.submodule"),
-        settings.submodules,
-    );
-    settings.parallel = read.pick_in_full(
-        flags.status_processors.map(usize::from),
-        "controller.status.processors",
-        |text| text.parse().ok().filter(|count| *count > 0),
-        settings.parallel,
-    );
-    let limit = read.pick_in_full(
-        flags.kubectl_parallelism_limit,
-        "controller.kubectl.parallelism.limit",
-        |text| text.parse().ok(),
-        i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX),
-    );
+    let names = ("ARGOCD_GIT_MODULES_ENABLED", "reposerver.enable.git.submodule");
+    read.flag(None, names, &mut settings.submodules);
+    let processors = flags.status_processors.map(usize::from);
+    read.count(processors, "controller.status.processors", 1.., &mut settings.parallel);
+    let mut limit = i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX);
+    let key = "controller.kubectl.parallelism.limit";
+    read.count(flags.kubectl_parallelism_limit, key, .., &mut limit);
     // Fewer than one is no limit (SE-566).
     let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
     settings.parallel_applies = limit.unwrap_or(UNLIMITED);
 
     let mut bytes = |flag: Option<u64>, names: Names, into: &mut u64| {
-        *into = read.pick_in_full(flag, names, |text| size(text).ok(), *into);
+        *into = read.pick(flag, names, |text| size(text).ok(), *into);
     };
-    bytes(
-        flags.max_combined_directory_manifests_size,
-        (
-            "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
-            "reposerver.max.combined.directory.manifests.size",
-        )
-            .into(),
-        &mut settings.render.max_bytes,
+    let names = (
+        "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+        "reposerver.max.combined.directory.manifests.size",
     );
+    let max_bytes = &mut settings.render.max_bytes;
+    bytes(flags.max_combined_directory_manifests_size, names.into(), max_bytes);
     let key = "controller.manifest.memory";
     bytes(flags.manifest_memory, key.into(), &mut settings.manifest_memory);
     let key = "controller.kept.manifest.memory";
     bytes(flags.kept_manifest_memory, key.into(), &mut settings.kept_manifest_memory);
     plugins(read, flags, &mut settings.render.programs.plugins);
     artifacts(read, &mut settings.artifacts);
-    settings.render.programs.confinement = read.pick_in_full(
+    settings.render.programs.confinement = read.pick(
         flags.confinement,
         "controller.confinement",
         Confinement::named,
@@ -422,7 +390,7 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
 /// Artifacts of registries, with the names of Argo CD's repo server.
 fn artifacts(read: &mut Reader<'_>, artifacts: &mut ArtifactSettings) {
     let names = ("ARGOCD_REPO_SERVER_OCI_LAYER_MEDIA_TYPES", "reposerver.oci.layer.media.types");
-    let types = read.list_in_full(None, names);
+    let types = read.list(None, names);
     if !types.is_empty() {
         artifacts.layer_media_types = types;
     }
@@ -431,21 +399,19 @@ fn artifacts(read: &mut Reader<'_>, artifacts: &mut ArtifactSettings) {
         "reposerver.oci.manifest.max.extracted.size",
     );
     let default = artifacts.max_bytes.unwrap_or(u64::MAX);
-    let limit = read.pick_in_full(None, names, |text| size(text).ok(), default);
-    let is_off = read.flag_in_full(
-        None,
-        (
-            "ARGOCD_REPO_SERVER_DISABLE_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
-            "reposerver.disable.oci.manifest.max.extracted.size",
-        ),
-        false,
+    let limit = read.pick(None, names, |text| size(text).ok(), default);
+    let mut is_off = false;
+    let names = (
+        "ARGOCD_REPO_SERVER_DISABLE_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
+        "reposerver.disable.oci.manifest.max.extracted.size",
     );
+    read.flag(None, names, &mut is_off);
     artifacts.max_bytes = (!is_off).then_some(limit);
 }
 
 /// Config management plugins, with the names of Argo CD's repo server.
 fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut PluginSettings) {
-    plugins.folder = read.pick_in_full(
+    plugins.folder = read.pick(
         flags.plugin_socket_folder.clone(),
         ("ARGOCD_PLUGINSOCKFILEPATH", ""),
         |text| Some(text.into()),
@@ -455,7 +421,7 @@ fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut Plugin
         let globs: Vec<String> = text.split(';').map(|glob| glob.trim().to_owned()).collect();
         Some(globs.into_iter().filter(|glob| !glob.is_empty()).collect())
     };
-    let exclusions: Vec<String> = read.pick_in_full(
+    let exclusions: Vec<String> = read.pick(
         flags.plugin_tar_exclude.clone(),
         ("ARGOCD_REPO_SERVER_PLUGIN_TAR_EXCLUSIONS", "reposerver.plugin.tar.exclusions"),
         globs,
@@ -471,14 +437,11 @@ fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut Plugin
             false
         }
     });
-    plugins.use_generate_paths = read.flag_in_full(
-        flags.plugin_use_manifest_generate_paths,
-        (
-            "ARGOCD_REPO_SERVER_PLUGIN_USE_MANIFEST_GENERATE_PATHS",
-            "reposerver.plugin.use.manifest.generate.paths",
-        ),
-        plugins.use_generate_paths,
+    let names = (
+        "ARGOCD_REPO_SERVER_PLUGIN_USE_MANIFEST_GENERATE_PATHS",
+        "reposerver.plugin.use.manifest.generate.paths",
     );
+    read.flag(flags.plugin_use_manifest_generate_paths, names, &mut plugins.use_generate_paths);
 }
 
 /// By what the objects of an Application are known: Argo CD has no flags for it.
@@ -487,56 +450,41 @@ fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
         let method = TrackingMethod::from_setting(text);
         (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
     };
-    settings.tracking_method = read.pick_in_full(
+    settings.tracking_method = read.pick(
         None,
         ("", "application.resourceTrackingMethod"),
         method,
         settings.tracking_method,
     );
-    let mut text = |key, into: &mut String| {
-        let parse = |text: &str| Some(text.to_owned());
-        *into = read.pick_in_full(None, ("", key), parse, std::mem::take(into));
-    };
-    text(INSTANCE_LABEL, &mut settings.instance_label);
-    text("installationID", &mut settings.installation_id);
+    settings.instance_label = read.text(None, ("", INSTANCE_LABEL), &settings.instance_label);
+    settings.installation_id = read.text(None, ("", "installationID"), &settings.installation_id);
 }
 
 fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
-    let mut switch = |flag, names: Names, into: &mut bool| {
-        *into = read.flag_in_full(flag, names, *into);
-    };
     let programs = &mut settings.render.programs;
-    switch(
-        flags.kustomize_remote,
-        "controller.kustomize.remote".into(),
-        &mut programs.kustomize_remote,
-    );
+    let key = "controller.kustomize.remote";
+    read.flag(flags.kustomize_remote, key, &mut programs.kustomize_remote);
     let checks = &mut settings.checks;
-    switch(flags.generic_health, "controller.generic.health".into(), &mut checks.generic);
-    switch(
-        flags.application_health,
-        "controller.application.health".into(),
-        &mut checks.applications,
-    );
+    read.flag(flags.generic_health, "controller.generic.health", &mut checks.generic);
+    read.flag(flags.application_health, "controller.application.health", &mut checks.applications);
     let names = engine("PERSIST_RESOURCE_HEALTH", "controller.resource.health.persist");
-    switch(flags.persist_resource_health, names, &mut settings.resource_health);
-    let names = "controller.inherit.spec.sync.options".into();
-    switch(flags.inherit_spec_sync_options, names, &mut settings.inherit_sync_options);
+    read.flag(flags.persist_resource_health, names, &mut settings.resource_health);
+    let key = "controller.inherit.spec.sync.options";
+    read.flag(flags.inherit_spec_sync_options, key, &mut settings.inherit_sync_options);
     let sync = &mut settings.sync;
-    switch(flags.wait_for_health, "controller.wait.for.health".into(), &mut sync.wait_for_health);
-    let names = "controller.sync.fail.counts.as.wave".into();
-    switch(flags.sync_fail_counts_as_wave, names, &mut sync.sync_fail_counts_as_wave);
-    let names = "controller.sync.fail.on.invalid".into();
-    switch(flags.sync_fail_on_invalid, names, &mut sync.sync_fail_on_invalid);
-    let names = "controller.clean.delete.hooks".into();
-    switch(flags.clean_delete_hooks, names, &mut settings.clean_delete_hooks);
-    let names = "controller.server.dry.run".into();
-    switch(flags.server_dry_run, names, &mut settings.server_dry_run);
+    read.flag(flags.wait_for_health, "controller.wait.for.health", &mut sync.wait_for_health);
+    let key = "controller.sync.fail.counts.as.wave";
+    read.flag(flags.sync_fail_counts_as_wave, key, &mut sync.sync_fail_counts_as_wave);
+    let key = "controller.sync.fail.on.invalid";
+    read.flag(flags.sync_fail_on_invalid, key, &mut sync.sync_fail_on_invalid);
+    let key = "controller.clean.delete.hooks";
+    read.flag(flags.clean_delete_hooks, key, &mut settings.clean_delete_hooks);
+    read.flag(flags.server_dry_run, "controller.server.dry.run", &mut settings.server_dry_run);
     let mut compared = SystemSettings::default();
     let names = engine("SERVER_SIDE_DIFF", "controller.diff.server.side");
-    switch(flags.server_side_diff, names, &mut compared.server_side);
+    read.flag(flags.server_side_diff, names, &mut compared.server_side);
     settings.compared = Arc::new(compared);
-    settings.checks.not_generic = read.pick_in_full(
+    settings.checks.not_generic = read.pick(
         flags
             .generic_health_exclude
             .clone()
@@ -545,13 +493,13 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
         Vec::new(),
     );
-    settings.sync.hook_policy_scope = read.pick_in_full(
+    settings.sync.hook_policy_scope = read.pick(
         flags.hook_succeeded_scope,
         "controller.hook.succeeded.scope",
         |text| hook_scope(text).ok(),
         settings.sync.hook_policy_scope,
     );
-    WrittenEvents(settings.events, settings.event_reasons) = read.pick_in_full(
+    WrittenEvents(settings.events, settings.event_reasons) = read.pick(
         flags.enable_k8s_event.clone(),
         ("ARGOCD_ENABLE_K8S_EVENT", ""),
         |text| written_events(text).ok(),

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::comparisons::CUSTOMIZATIONS;
+use super::reader::switch;
 use wavegate_api::yaml;
 use wavegate_engine::health::scripts::{Script, Scripts};
 
@@ -76,7 +77,7 @@ fn of_map(text: &str, said: &mut BTreeMap<String, Said>, problems: &mut Vec<Stri
         let open_libs = match &entry[OPEN_LIBS_OF_MAP] {
             Value::Null => false,
             Value::Bool(value) => *value,
-            value => switch(value.as_str().unwrap_or_default()).unwrap_or_else(|| {
+            value => switch(value.as_str().unwrap_or_default()).unwrap_or_else(|_| {
                 problems.push(no_switch(&format!("{setting}, {OPEN_LIBS_OF_MAP}"), value));
                 false
             }),
@@ -111,8 +112,8 @@ fn of_key(key: &str, text: &str, said: &mut BTreeMap<String, Said>, problems: &m
     let entry = said.entry(name).or_default();
     if type_ == OPEN_LIBS {
         match switch(text.trim()) {
-            Some(value) => entry.open_libs = value,
-            None => problems.push(no_switch(key, &Value::from(text))),
+            Ok(value) => entry.open_libs = value,
+            Err(_) => problems.push(no_switch(key, &Value::from(text))),
         }
     } else if !text.trim().is_empty() {
         entry.setting = key.to_owned();
@@ -123,15 +124,6 @@ fn of_key(key: &str, text: &str, said: &mut BTreeMap<String, Said>, problems: &m
 fn no_switch(place: &str, value: &Value) -> String {
     let value: String = value.to_string().chars().take(80).collect();
     format!("{place}: {value} is not a switch; write true or false, it is false until then")
-}
-
-/// A switch in the words of Argo CD.
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 #[cfg(all(test, feature = "lua"))]

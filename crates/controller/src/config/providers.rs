@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{Flags, QUERY_SECONDS};
-use super::reader::{ConfigError, Reader};
+use super::reader::{ConfigError, Reader, sets};
 use crate::settings::{ApplicationSetSettings, ProviderSettings};
 use wavegate_rollout::desired::queries::Rules;
 
@@ -41,38 +41,37 @@ pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), ConfigError
 
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
-    let enabled = read.flag(flags.enable_scm_providers, "enable.scm.providers", true);
-    let allowed = read.list(flags.allowed_scm_providers.clone(), "allowed.scm.providers");
-    let root_ca = read.text(flags.scm_root_ca_path.clone(), "scm.root.ca.path", "");
+    let mut enabled = true;
+    read.flag(flags.enable_scm_providers, sets("enable.scm.providers"), &mut enabled);
+    let allowed = read.list(flags.allowed_scm_providers.clone(), sets("allowed.scm.providers"));
+    let root_ca = read.text(flags.scm_root_ca_path.clone(), sets("scm.root.ca.path"), "");
     let default = ProviderSettings::default();
     let query_timeout = read.pick(
         flags.scm_query_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
-        "scm.query.timeout.seconds",
+        sets("scm.query.timeout.seconds"),
         |text| {
             let seconds = text.parse().ok().filter(|seconds| QUERY_SECONDS.contains(seconds))?;
             u64::try_from(seconds).ok().map(Duration::from_secs)
         },
         default.query_timeout,
     );
+    let mut strict_tokens = false;
+    let names = (
+        "ARGOCD_APPLICATIONSET_CONTROLLER_TOKENREF_STRICT_MODE",
+        "applicationsetcontroller.enable.tokenref.strict.mode",
+    );
+    read.flag(flags.token_ref_strict_mode, names, &mut strict_tokens);
+    let proxy = ("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL", "");
+    let no_proxy = ("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY", "");
     let environment = read.environment;
     let variable = |name: &&str| Some(((*name).to_owned(), environment(name)?));
     ProviderSettings {
         rules: Rules { enabled, allowed },
-        strict_tokens: read.flag(
-            flags.token_ref_strict_mode,
-            ("TOKENREF_STRICT_MODE", "enable.tokenref.strict.mode"),
-            false,
-        ),
+        strict_tokens,
         root_ca: Some(root_ca).filter(|path| !path.is_empty()).map(PathBuf::from),
-        proxy: text(read, &flags.scm_proxy_url, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"),
-        no_proxy: text(read, &flags.scm_no_proxy, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY"),
+        proxy: read.text(flags.scm_proxy_url.clone(), proxy, ""),
+        no_proxy: read.text(flags.scm_no_proxy.clone(), no_proxy, ""),
         query_timeout,
         environment: VARIABLES.iter().filter_map(variable).collect(),
     }
-}
-
-/// A text without a key in a ConfigMap.
-fn text(read: &mut Reader<'_>, flag: &Option<String>, variable: &str) -> String {
-    let parse = |text: &str| Some(text.to_owned());
-    read.pick_in_full(flag.clone(), (variable, ""), parse, String::new())
 }

@@ -1,6 +1,8 @@
 //! Reads one setting from wherever it is set.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
+use std::str::FromStr;
 use std::time::Duration;
 
 use gotime::duration;
@@ -52,13 +54,19 @@ impl From<(&str, &str)> for Names {
 impl From<&str> for Names {
     /// Of a key whose variable is spelled like it.
     fn from(key: &str) -> Self {
-        let (prefix, name) = match key.strip_prefix("controller.") {
-            Some(name) => (ENGINE_PREFIX, name),
-            None => ("", key),
+        let (prefix, name) = match key.split_once("controller.") {
+            Some(("", name)) => (ENGINE_PREFIX, name),
+            Some(("applicationset", name)) => (PREFIX, name),
+            _ => ("", key),
         };
         let variable = format!("{prefix}{}", name.to_ascii_uppercase().replace('.', "_"));
         Self { variable, key: key.to_owned() }
     }
+}
+
+/// Names of a setting of the ApplicationSet controller, by its key without the beginning.
+pub(super) fn sets(key: &str) -> Names {
+    format!("{KEY_PREFIX}{key}").as_str().into()
 }
 
 /// Reads one setting from wherever it is set.
@@ -71,23 +79,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The flag, else what `parse` makes of the environment, else of the
-    /// ConfigMap, else the default. What the names begin with is put before
-    /// them.
+    /// The flag, else what `parse` makes of the environment, else of the ConfigMap, else the
+    /// default.
     pub fn pick<T>(
-        &mut self,
-        flag: Option<T>,
-        names: impl Into<Names>,
-        parse: impl Fn(&str) -> Option<T>,
-        default: T,
-    ) -> T {
-        let Names { variable, key } = names.into();
-        let (variable, key) = (format!("{PREFIX}{variable}"), format!("{KEY_PREFIX}{key}"));
-        self.pick_in_full(flag, (&*variable, &*key), parse, default)
-    }
-
-    /// The same for names in full; an empty one is not looked up.
-    pub fn pick_in_full<T>(
         &mut self,
         flag: Option<T>,
         names: impl Into<Names>,
@@ -114,21 +108,24 @@ impl Reader<'_> {
         })
     }
 
-    pub fn flag(&mut self, flag: Option<bool>, names: impl Into<Names>, default: bool) -> bool {
-        self.pick(flag, names, yes_or_no, default)
-    }
-
-    pub fn flag_in_full(
-        &mut self,
-        flag: Option<bool>,
-        names: impl Into<Names>,
-        default: bool,
-    ) -> bool {
-        self.pick_in_full(flag, names, yes_or_no, default)
+    pub fn flag(&mut self, flag: Option<bool>, names: impl Into<Names>, into: &mut bool) {
+        *into = self.pick(flag, names, yes_or_no, *into);
     }
 
     pub fn text(&mut self, flag: Option<String>, names: impl Into<Names>, default: &str) -> String {
         self.pick(flag, names, |text| Some(text.to_owned()), default.to_owned())
+    }
+
+    /// A number within a range.
+    pub fn count<T: FromStr + PartialOrd + Copy>(
+        &mut self,
+        flag: Option<T>,
+        names: impl Into<Names>,
+        range: impl RangeBounds<T>,
+        into: &mut T,
+    ) {
+        let parse = |text: &str| text.parse().ok().filter(|count| range.contains(count));
+        *into = self.pick(flag, names, parse, *into);
     }
 
     /// An address; `None` when it is empty or `0`.
@@ -143,14 +140,6 @@ impl Reader<'_> {
 
     pub fn list(&mut self, flag: Option<Vec<String>>, names: impl Into<Names>) -> Vec<String> {
         items(&self.pick(flag, names, split, Vec::new()))
-    }
-
-    pub fn list_in_full(
-        &mut self,
-        flag: Option<Vec<String>>,
-        names: impl Into<Names>,
-    ) -> Vec<String> {
-        items(&self.pick_in_full(flag, names, split, Vec::new()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::reader::{ConfigError, Names, Reader, pause, switch};
+use super::reader::{ConfigError, Reader, pause, switch};
 use wavegate_application::argocd_cache::{
     ReaderSettings, RedisCredentials, RedisSettings, RedisTls, ShownLabels,
 };
@@ -59,15 +59,6 @@ pub struct RedisFlags {
     pub default_cache_expiration: Option<Duration>,
 }
 
-fn text(
-    read: &mut Reader<'_>,
-    flag: Option<String>,
-    names: impl Into<Names>,
-    default: String,
-) -> String {
-    read.pick_in_full(flag, names, |text| Some(text.to_owned()), default)
-}
-
 /// Reads the settings of Redis.
 ///
 /// # Errors
@@ -79,7 +70,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         Some(true) => Some(tls(&flags)?),
         Some(false) | None => None,
     };
-    let compression = text(read, flags.redis_compress, "redis.compression", "gzip".into());
+    let compression = read.text(flags.redis_compress, "redis.compression", "gzip");
     let is_gzip = match compression.as_str() {
         "gzip" => true,
         "none" => false,
@@ -91,13 +82,13 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
     };
     let (credentials, sentinel_credentials) = credentials(read)?;
     let day = Duration::from_secs(24 * 3600);
-    let expiration = read.pick_in_full(
+    let expiration = read.pick(
         flags.app_state_cache_expiration,
         ("ARGOCD_APP_STATE_CACHE_EXPIRATION", "controller.app.state.cache.expiration"),
         |text| duration(text).filter(|found| *found <= 10 * Duration::from_secs(3600)),
         default.state_expiration,
     );
-    let fallback = read.pick_in_full(
+    let fallback = read.pick(
         flags.default_cache_expiration,
         ("ARGOCD_DEFAULT_CACHE_EXPIRATION", "controller.default.cache.expiration"),
         duration,
@@ -109,33 +100,32 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         (true, true) => Duration::from_secs(3600),
     };
     Ok(RedisSettings {
-        server: text(read, flags.redis, "redis.server", default.server),
-        database: read.pick_in_full(
+        server: read.text(flags.redis, "redis.server", &default.server),
+        database: read.pick(
             flags.redisdb,
             ("REDISDB", "redis.db"),
             |text| text.parse().ok(),
             default.database,
         ),
-        sentinels: read.list_in_full(flags.sentinel, "redis.sentinel.hosts"),
-        sentinel_master: text(
-            read,
+        sentinels: read.list(flags.sentinel, "redis.sentinel.hosts"),
+        sentinel_master: read.text(
             flags.sentinelmaster,
             "redis.sentinel.master",
-            default.sentinel_master,
+            &default.sentinel_master,
         ),
         credentials,
         sentinel_credentials,
         tls,
         is_gzip,
-        prefix: text(read, None, ("ARGOCD_REDIS_KEY_PREFIX", "redis.key.prefix"), String::new()),
+        prefix: read.text(None, ("ARGOCD_REDIS_KEY_PREFIX", "redis.key.prefix"), ""),
         state_expiration,
-        shard_size: read.pick_in_full(
+        shard_size: read.pick(
             None,
             ("ARGOCD_APPLICATION_TREE_SHARD_SIZE", "controller.application.tree.shard.size"),
             |text| text.parse().ok().filter(|size| *size <= 1000),
             default.shard_size,
         ),
-        cluster_info_every: read.pick_in_full(
+        cluster_info_every: read.pick(
             None,
             ("ARGO_CD_UPDATE_CLUSTER_INFO_TIMEOUT", ""),
             |text| {
@@ -149,7 +139,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
 
 /// What readers are shown beyond the objects.
 pub(super) fn readers(read: &mut Reader<'_>) -> ReaderSettings {
-    let mut list = |key| read.list_in_full(None, ("", key));
+    let mut list = |key| read.list(None, ("", key));
     ReaderSettings {
         labels: ShownLabels {
             custom: list("resource.customLabels"),

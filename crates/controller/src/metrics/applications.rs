@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
-use super::labels::{Labels, label_names, of, with};
+use super::labels::{Labels, configured, of, with};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
 use wavegate_api::listed::{ListedApplication, ListedWord, condition_of};
@@ -19,10 +19,7 @@ use wavegate_net::redact;
 impl Kept {
     pub(super) fn encode_applications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Some(settings) = self.application_settings.get() else { return Ok(()) };
-        let is_covered = |object: &StoredObject| {
-            object.namespace() == settings.control_plane_namespace
-                || settings.namespaces.matches(object.namespace())
-        };
+        let is_covered = |object: &StoredObject| settings.covers(object.namespace());
         let applications = self.applications.all().into_iter().filter(is_covered);
         let all: Vec<(ObjectKey, ListedApplication, String)> = applications
             .map(|object| {
@@ -34,7 +31,12 @@ impl Kept {
         let series =
             all.iter().map(|(key, application, server)| (info(key, application, server), 1.0));
         gauges(encoder, ("argocd_app_info", "Applications, with their state as labels"), series)?;
-        encode_labels(&settings.metrics_labels, &all, encoder)?;
+        let labels = all.iter().map(|(key, application, _)| {
+            let label = |key: &str| application.metadata.labels.get(key).map(String::as_str);
+            (of_app(key, application), label)
+        });
+        let help = "Labels of an Application";
+        configured(encoder, ("argocd_app_labels", help), &settings.metrics_labels, labels)?;
         encode_conditions(&settings.metrics_conditions, &all, encoder)?;
         let orphans = all.iter().filter_map(|(key, application, _)| {
             // Another controller may count them.
@@ -59,30 +61,8 @@ impl Kept {
     }
 }
 
-fn of_app(key: &ObjectKey, application: &ListedApplication) -> Labels<3> {
-    let [namespace, name] = of(key);
-    [namespace, name, ("project", access::or_default(&application.spec.project).to_owned())]
-}
-
-/// The configured labels.
-fn encode_labels(
-    keys: &[String],
-    all: &[(ObjectKey, ListedApplication, String)],
-    encoder: &mut DescriptorEncoder<'_>,
-) -> fmt::Result {
-    let names = label_names(keys);
-    if names.is_empty() {
-        return Ok(());
-    }
-    let series = all.iter().map(|(key, application, _)| {
-        let labels = &application.metadata.labels;
-        let own = of_app(key, application).map(|(name, value)| (name.to_owned(), value));
-        let shown = names
-            .iter()
-            .map(|(name, key)| (name.clone(), labels.get(*key).cloned().unwrap_or_default()));
-        (own.into_iter().chain(shown).collect::<Vec<(String, String)>>(), 1.0)
-    });
-    gauges(encoder, ("argocd_app_labels", "Labels of an Application"), series)
+fn of_app(key: &ObjectKey, application: &ListedApplication) -> Labels {
+    with(of(key), [("project", access::or_default(&application.spec.project).to_owned())])
 }
 
 /// How many conditions of each of the configured types an Application has.
@@ -114,11 +94,7 @@ fn orphans(application: &ListedApplication) -> Option<u64> {
 }
 
 /// The labels of an Application, in the order of Argo CD.
-fn info(
-    key: &ObjectKey,
-    application: &ListedApplication,
-    server: &str,
-) -> Vec<(&'static str, String)> {
+fn info(key: &ObjectKey, application: &ListedApplication, server: &str) -> Labels {
     let ListedApplication { metadata, spec, operation, status } = application;
     let known = |state: &ListedWord| match state.status.as_str() {
         "" => "Unknown".to_owned(),

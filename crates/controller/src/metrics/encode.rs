@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
 
 /// Writes one gauge per series.
 pub(super) fn gauges<L: EncodeLabelSet>(
@@ -32,6 +33,19 @@ pub(super) fn counters<L: EncodeLabelSet>(
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, count) in series {
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+    }
+    Ok(())
+}
+
+/// Writes one histogram per series.
+pub(super) fn histograms<'h, L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    series: impl Iterator<Item = (L, &'h Histogram)>,
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, histogram) in series {
+        histogram.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }

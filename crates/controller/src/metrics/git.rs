@@ -14,8 +14,8 @@ impl Kept {
     pub(super) fn encode_git(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Some(requests) = self.git.get() else { return Ok(()) };
         let all = requests.all();
-        let of_kind = |(repo, kind): &(String, &'static str)| -> Labels<2> {
-            [("repo", repo.clone()), ("request_type", (*kind).to_owned())]
+        let of_kind = |(repo, kind): &(String, &'static str)| -> Labels {
+            vec![("repo", repo.clone()), ("request_type", (*kind).to_owned())]
         };
         let counts = all.iter().map(|(key, requests)| (of_kind(key), requests.count));
         counters(encoder, ("argocd_git_request", "Requests to Git servers"), counts)?;
@@ -24,10 +24,8 @@ impl Kept {
             ("argocd_git_lsremote_fail", "Reads of references that failed", "ls-remote"),
         ];
         for (name, help, kind) in failures {
-            let failed = all.iter().filter(|((_, of), _)| *of == kind).map(|((repo, _), found)| {
-                let labels: Labels<1> = [("repo", repo.clone())];
-                (labels, found.failed)
-            });
+            let of_kind = all.iter().filter(|((_, of), _)| *of == kind);
+            let failed = of_kind.map(|((repo, _), found)| ([("repo", repo.clone())], found.failed));
             counters(encoder, (name, help), failed)?;
         }
         let mut metric = encoder.encode_descriptor(

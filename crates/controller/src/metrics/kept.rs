@@ -22,7 +22,7 @@ use wavegate_rollout::rollout::counts::StepCounts;
 use wavegate_source::GitRequests;
 
 /// Histograms by labels.
-pub(super) type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+pub(super) type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// What is not in the cache.
 pub(super) struct Kept {
@@ -35,10 +35,10 @@ pub(super) struct Kept {
     pub(super) queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
     pub(super) notifier: OnceLock<Notifier>,
     pub(super) rollouts: Mutex<HashMap<ObjectKey, StepCounts>>,
-    pub(super) reconciles: Histograms<2>,
-    pub(super) steps: Histograms<3>,
-    pub(super) transitions: Family<Labels<3>, Counter>,
-    pub(super) requests: Family<Labels<2>, Counter>,
+    pub(super) reconciles: Histograms,
+    pub(super) steps: Histograms,
+    pub(super) transitions: Family<Labels, Counter>,
+    pub(super) requests: Family<Labels, Counter>,
     pub(super) redis: RedisMetrics,
     pub(super) clusters: OnceLock<Weak<Clusters>>,
     pub(super) git: OnceLock<GitRequests>,

@@ -1,12 +1,16 @@
 //! The labels of series.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::encode::gauges;
 use wavegate_api::ObjectKey;
 use wavegate_rollout::rollout::counts::StepCounts;
 
 /// Labels of a series, in a fixed order.
-pub(super) type Labels<const N: usize> = [(&'static str, String); N];
+pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// Steps have separate series up to this number; later ones share one.
 pub(super) const STEPS: usize = 100;
@@ -14,21 +18,21 @@ pub(super) const STEPS: usize = 100;
 /// The label of later steps.
 const LATER_STEPS: &str = "101+";
 
-pub(super) fn of(key: &ObjectKey) -> Labels<2> {
-    [("namespace", key.namespace.clone()), ("name", key.name.clone())]
+pub(super) fn of(key: &ObjectKey) -> Labels {
+    vec![("namespace", key.namespace.clone()), ("name", key.name.clone())]
 }
 
 /// Labels of a series after those of its object.
-pub(super) fn with<const N: usize, const M: usize>(
-    object: Labels<N>,
-    more: [(&'static str, String); M],
-) -> Vec<(&'static str, String)> {
-    object.into_iter().chain(more).collect()
+pub(super) fn with(
+    mut object: Labels,
+    more: impl IntoIterator<Item = (&'static str, String)>,
+) -> Labels {
+    object.extend(more);
+    object
 }
 
-pub(super) fn of_step(key: &ObjectKey, step: Option<usize>) -> Labels<3> {
-    let [namespace, name] = of(key);
-    [namespace, name, ("step", step_label(step))]
+pub(super) fn of_step(key: &ObjectKey, step: Option<usize>) -> Labels {
+    with(of(key), [("step", step_label(step))])
 }
 
 /// Counted from 1, as in a status; empty for Applications that no step selects.
@@ -49,9 +53,31 @@ pub(super) fn by_step(counts: &StepCounts) -> BTreeMap<(String, &'static str), u
     by_step
 }
 
+/// Writes a gauge per object with its labels that are configured by `keys` (AS-602); nothing if
+/// none are.
+pub(super) fn configured<'l>(
+    encoder: &mut DescriptorEncoder<'_>,
+    family: (&str, &str),
+    keys: &[String],
+    objects: impl Iterator<Item = (Labels, impl Fn(&str) -> Option<&'l str>)>,
+) -> fmt::Result {
+    let names = label_names(keys);
+    if names.is_empty() {
+        return Ok(());
+    }
+    let series = objects.map(|(own, label)| {
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let shown = names
+            .iter()
+            .map(|(name, key)| (name.clone(), label(key).unwrap_or_default().to_owned()));
+        (own.chain(shown).collect::<Vec<(String, String)>>(), 1.0)
+    });
+    gauges(encoder, family, series)
+}
+
 /// The names of labels in a metric, with the labels. Two may have the same name there; the first
 /// one is shown.
-pub(super) fn label_names(keys: &[String]) -> Vec<(String, &str)> {
+fn label_names(keys: &[String]) -> Vec<(String, &str)> {
     let mut names: Vec<(String, &str)> = Vec::new();
     for key in keys {
         let name = label_name(key);

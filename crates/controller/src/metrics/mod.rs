@@ -189,7 +189,7 @@ impl Metrics {
         let requests = self.kept.requests.clone();
         Arc::new(move |method, code| {
             let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-            requests.get_or_create(&[("method", method.to_string()), ("code", code)]).inc();
+            requests.get_or_create(&vec![("method", method.to_string()), ("code", code)]).inc();
         })
     }
 
@@ -217,7 +217,7 @@ impl Metrics {
         now: Timestamp,
     ) {
         for transition in &plan.transitions {
-            let labels = [
+            let labels = vec![
                 ("from", transition.from.map_or_else(String::new, |from| from.name().to_owned())),
                 ("to", transition.to.name().to_owned()),
                 ("cause", transition.cause.to_owned()),
@@ -259,8 +259,8 @@ fn destination_of(application: &Value) -> ApplicationDestination {
 
 struct Timer {
     began: Instant,
-    labels: Labels<2>,
-    reconciles: Histograms<2>,
+    labels: Labels,
+    reconciles: Histograms,
 }
 
 impl Drop for Timer {

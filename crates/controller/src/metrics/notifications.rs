@@ -8,7 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::encode::{counters, gauges, value};
 use super::kept::Kept;
-use super::labels::{Labels, of};
+use super::labels::{Labels, of, with};
 use wavegate_api::ObjectKey;
 use wavegate_cluster::act::notify::{DeliveryFailure, NotificationCounts};
 
@@ -26,10 +26,8 @@ impl Kept {
         let by_reason = |of: fn(&NotificationCounts) -> &BTreeMap<DeliveryFailure, u64>| {
             all.iter().flat_map(move |(policy, index, counts)| {
                 of(counts).iter().map(move |(why, count)| {
-                    let [namespace, name, sink] = of_sink(policy, *index);
-                    let labels: Labels<4> =
-                        [namespace, name, sink, ("reason", why.label().to_owned())];
-                    (labels, *count)
+                    let reason = [("reason", why.label().to_owned())];
+                    (with(of_sink(policy, *index), reason), *count)
                 })
             })
         };
@@ -42,7 +40,6 @@ impl Kept {
     }
 }
 
-fn of_sink(policy: &ObjectKey, index: usize) -> Labels<3> {
-    let [namespace, name] = of(policy);
-    [namespace, name, ("sink", index.to_string())]
+fn of_sink(policy: &ObjectKey, index: usize) -> Labels {
+    with(of(policy), [("sink", index.to_string())])
 }

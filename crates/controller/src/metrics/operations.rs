@@ -6,58 +6,34 @@ use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::histogram::Histogram;
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::encode::{counters, gauges, value};
+use super::encode::{counters, gauges, histograms, value};
 use super::labels::{Labels, of, with};
 use wavegate_api::listed::ListedOperationState;
-use wavegate_api::{ObjectKey, read_leniently};
+use wavegate_api::{ObjectKey, Raw, read_leniently};
 use wavegate_application::access;
 use wavegate_cluster::act::sync::meter::{RequestReport, SentRequest};
 
 /// The series of requests of one Application; later ones are counted without their namespace.
 const SERIES: usize = 2_000;
 
+/// What was counted, by the labels after those of the Application.
+type Counts = BTreeMap<Labels, u64>;
+
 /// What was done for one Application.
 #[derive(Debug, Default)]
 struct Done {
-    /// Ended syncs by project, server, phase, and whether they were dry runs.
-    syncs: BTreeMap<(String, String, String, bool), u64>,
-    /// Their whole seconds, by project and server.
-    seconds: BTreeMap<(String, String), u64>,
-    /// Requests by project, server, code, verb, resource, namespace, and whether they were dry
-    /// runs.
-    requests: BTreeMap<RequestLabels, u64>,
+    /// Ended syncs.
+    syncs: Counts,
+    /// Their whole seconds.
+    seconds: Counts,
+    /// Requests.
+    requests: Counts,
     /// Orphaned objects at the last comparison.
     orphans: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RequestLabels {
-    project: String,
-    server: String,
-    code: String,
-    verb: &'static str,
-    resource: String,
-    namespace: String,
-    dry_run: bool,
-}
-
-impl RequestLabels {
-    fn of_request(self) -> Labels<6> {
-        [
-            ("server", self.server),
-            ("response_code", self.code),
-            ("verb", self.verb.to_owned()),
-            ("resource_kind", self.resource),
-            ("resource_namespace", self.namespace),
-            ("dry_run", self.dry_run.to_string()),
-        ]
-    }
 }
 
 /// What was done for all Applications.
@@ -75,7 +51,7 @@ impl Operations {
     /// Counts the end of a sync, if the Application was stored with one that it had not before.
     pub fn stored(&self, key: &ObjectKey, server: &str, before: &Value, after: &Value) {
         let state = |application: &Value| {
-            read_leniently::<OperationEnd>(application).status.operation_state
+            read_leniently::<ListedOperationState>(&application.status()["operationState"])
         };
         let (before, state) = (state(before), state(after));
         let phase = state.phase();
@@ -85,14 +61,15 @@ impl Operations {
         }
         let project = access::project_of(after).to_owned();
         let dry_run = state.operation.sync.is_some_and(|sync| sync.dry_run);
-        let labels = (project.clone(), server.to_owned(), phase.to_string(), dry_run);
+        let labels = vec![("project", project), ("dest_server", server.to_owned())];
+        let ended = [("phase", phase.to_string()), ("dry_run", dry_run.to_string())];
         let mut by = self.by.lock();
         let done = by.entry(key.clone()).or_default();
-        *done.syncs.entry(labels).or_default() += 1;
+        *done.syncs.entry(with(labels.clone(), ended)).or_default() += 1;
         let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
         if let (Some(from), Some(to)) = (time(&state.started_at), time(&state.finished_at)) {
             let seconds = u64::try_from(to.as_second() - from.as_second()).unwrap_or_default();
-            *done.seconds.entry((project, server.to_owned())).or_default() += seconds;
+            *done.seconds.entry(labels).or_default() += seconds;
         }
     }
 
@@ -123,36 +100,26 @@ impl Operations {
     }
 }
 
-/// The part of an Application that says how its operation ended.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct OperationEnd {
-    status: StatusOfOperation,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct StatusOfOperation {
-    operation_state: ListedOperationState,
-}
-
 impl RequestReport for Operations {
     fn sent(&self, request: &SentRequest<'_>) {
-        let mut labels = RequestLabels {
-            project: request.project.to_owned(),
-            server: request.server.to_owned(),
-            code: request.code.map_or_else(|| "0".to_owned(), |code| code.to_string()),
-            verb: request.verb,
-            resource: request.resource.to_owned(),
-            namespace: request.namespace.to_owned(),
-            dry_run: request.dry_run,
+        let labels = |namespace: &str| {
+            vec![
+                ("project", request.project.to_owned()),
+                ("server", request.server.to_owned()),
+                ("response_code", request.code.unwrap_or_default().to_string()),
+                ("verb", request.verb.to_owned()),
+                ("resource_kind", request.resource.to_owned()),
+                ("resource_namespace", namespace.to_owned()),
+                ("dry_run", request.dry_run.to_string()),
+            ]
         };
+        let mut own = labels(request.namespace);
         let mut by = self.by.lock();
         let requests = &mut by.entry(request.application.clone()).or_default().requests;
-        if requests.len() >= SERIES && !requests.contains_key(&labels) {
-            labels.namespace.clear();
+        if requests.len() >= SERIES && !requests.contains_key(&own) {
+            own = labels("");
         }
-        *requests.entry(labels).or_default() += 1;
+        *requests.entry(own).or_default() += 1;
     }
 
     fn began(&self, command: &'static str) {
@@ -178,61 +145,41 @@ impl Operations {
         servers: &BTreeSet<(String, String)>,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
-        let operations = self;
-        let mut by = operations.by.lock();
+        let mut by = self.by.lock();
         by.retain(|key, _| exists(key));
         let mut keys: Vec<&ObjectKey> = by.keys().collect();
         keys.sort();
-        let all = || keys.iter().filter_map(|key| Some((*key, by.get(*key)?)));
-        let of_app = |key: &ObjectKey, project: &str| -> Labels<3> {
-            let [namespace, name] = of(key);
-            [namespace, name, ("project", project.to_owned())]
-        };
-        let syncs = all().flat_map(|(key, done)| {
-            done.syncs.iter().map(move |((project, server, phase, dry_run), count)| {
-                let server = ("dest_server", server.clone());
-                let phase = ("phase", phase.clone());
-                let dry_run = ("dry_run", dry_run.to_string());
-                (with(of_app(key, project), [server, phase, dry_run]), *count)
-            })
-        });
-        counters(encoder, ("argocd_app_sync", "Syncs that have ended"), syncs)?;
-        let seconds = all().flat_map(|(key, done)| {
-            done.seconds.iter().map(move |((project, server), seconds)| {
-                (with(of_app(key, project), [("dest_server", server.clone())]), *seconds)
-            })
-        });
-        let help = "Whole seconds of the syncs that have ended";
-        counters(encoder, ("argocd_app_sync_duration_seconds", help), seconds)?;
-        let requests = all().flat_map(|(key, done)| {
-            done.requests.iter().map(move |(labels, count)| {
-                let own = of_app(key, &labels.project);
-                (with(own, labels.clone().of_request()), *count)
-            })
-        });
-        let help = "Requests to clusters of syncs and deletions";
-        counters(encoder, ("argocd_app_k8s_request", help), requests)?;
+        let counted: [(&str, &str, fn(&Done) -> &Counts); 3] = [
+            ("argocd_app_sync", "Syncs that have ended", |done| &done.syncs),
+            ("argocd_app_sync_duration_seconds", "Whole seconds of the syncs that have ended", {
+                |done| &done.seconds
+            }),
+            ("argocd_app_k8s_request", "Requests to clusters of syncs and deletions", |done| {
+                &done.requests
+            }),
+        ];
+        for (name, help, counts_of) in counted {
+            let all = keys.iter().filter_map(|key| Some((*key, counts_of(by.get(*key)?))));
+            let series = all.flat_map(|(key, counts)| {
+                let labels = |more: &Labels| with(of(key), more.iter().cloned());
+                counts.iter().map(move |(more, count)| (labels(more), *count))
+            });
+            counters(encoder, (name, help), series)?;
+        }
         drop(by);
 
-        let mut comparisons = operations.comparisons.lock();
+        let mut comparisons = self.comparisons.lock();
         comparisons.retain(|labels, _| servers.contains(labels));
-        let mut metric = encoder.encode_descriptor(
-            "argocd_app_reconcile",
-            "Duration of comparisons of Applications in seconds",
-            None,
-            MetricType::Histogram,
-        )?;
-        for ((namespace, server), histogram) in comparisons.iter() {
-            let labels: Labels<2> =
-                [("namespace", namespace.clone()), ("dest_server", server.clone())];
-            histogram.encode(metric.encode_family(&labels)?)?;
-        }
+        let durations = comparisons.iter().map(|((namespace, server), histogram)| {
+            ([("namespace", namespace.clone()), ("dest_server", server.clone())], histogram)
+        });
+        let help = "Duration of comparisons of Applications in seconds";
+        histograms(encoder, ("argocd_app_reconcile", help), durations)?;
         drop(comparisons);
 
-        let applies = operations.applies.lock().clone();
-        let of_command = |command: &str| -> Labels<2> {
-            [("hostname", operations.host.0.clone()), ("command", command.to_owned())]
-        };
+        let applies = self.applies.lock().clone();
+        let of_command =
+            |command: &str| [("hostname", self.host.0.clone()), ("command", command.to_owned())];
         let help = "Applies of objects by their kind";
         let all = applies.iter().map(|(command, (all, _))| (of_command(command), *all));
         counters(encoder, ("argocd_kubectl_exec", help), all)?;

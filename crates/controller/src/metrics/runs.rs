@@ -50,11 +50,8 @@ impl Kept {
             let left = until.0.duration_since(now).as_secs_f64().max(0.0);
             Some((labels(set, &gate.name), left))
         });
-        gauges(
-            encoder,
-            ("wavegate_gate_soak_left_seconds", "The rest of the soak of a gate"),
-            soaking,
-        )
+        let help = "The rest of the soak of a gate";
+        gauges(encoder, ("wavegate_gate_soak_left_seconds", help), soaking)
     }
 
     /// The latest run of each ApplicationSet in allowed namespaces.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
-use super::labels::{by_step, label_names, of, with};
+use super::labels::{by_step, configured, of, with};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
 use wavegate_cluster::watch::object::StoredObject;
@@ -102,17 +102,11 @@ impl Kept {
         let info = sets.iter().map(|(key, set)| {
             (with(of(key), [("resource_update_status", set.status.update_status())]), 1.0)
         });
-        gauges(
-            encoder,
-            ("argocd_appset_info", "ApplicationSets and whether their Applications are up to date"),
-            info,
-        )?;
+        let help = "ApplicationSets and whether their Applications are up to date";
+        gauges(encoder, ("argocd_appset_info", help), info)?;
         let owned = sets.iter().map(|(key, set)| (of(key), value(set.status.owned())));
-        gauges(
-            encoder,
-            ("argocd_appset_owned_applications", "Applications of an ApplicationSet"),
-            owned,
-        )
+        let help = "Applications of an ApplicationSet";
+        gauges(encoder, ("argocd_appset_owned_applications", help), owned)
     }
 
     /// The configured labels (AS-602).
@@ -122,20 +116,12 @@ impl Kept {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let keys = self.settings.get().map(|settings| &*settings.metrics_labels);
-        let names = label_names(keys.unwrap_or_default());
-        if names.is_empty() {
-            return Ok(());
-        }
-        let series = sets.iter().map(|(key, set)| {
+        let objects = sets.iter().map(|(key, set)| {
             let labels = set.metadata.labels.as_ref();
-            let label = |key: &str| labels.and_then(|labels| labels.get(key)?.as_str());
-            let own = of(key).map(|(name, value)| (name.to_owned(), value));
-            let shown = names
-                .iter()
-                .map(|(name, key)| (name.clone(), label(key).unwrap_or_default().to_owned()));
-            (own.into_iter().chain(shown).collect::<Vec<(String, String)>>(), 1.0)
+            (of(key), move |key: &str| labels.and_then(|labels| labels.get(key)?.as_str()))
         });
-        gauges(encoder, ("argocd_appset_labels", "Labels of an ApplicationSet"), series)
+        let family = ("argocd_appset_labels", "Labels of an ApplicationSet");
+        configured(encoder, family, keys.unwrap_or_default(), objects)
     }
 
     fn encode_rollouts(
@@ -145,14 +131,8 @@ impl Kept {
     ) -> fmt::Result {
         let steps = || sets.iter().filter_map(|(key, set)| Some((of(key), set.status.steps()?)));
         let open = steps().map(|(labels, (step, _))| (labels, value(step)));
-        gauges(
-            encoder,
-            (
-                "argocd_appset_rollout_step",
-                "The open step of a rollout, counted from 1; 0 when all are complete",
-            ),
-            open,
-        )?;
+        let help = "The open step of a rollout, counted from 1; 0 when all are complete";
+        gauges(encoder, ("argocd_appset_rollout_step", help), open)?;
         let all = steps().map(|(labels, (_, steps))| (labels, value(steps)));
         gauges(encoder, ("argocd_appset_rollout_steps", "Steps of a rollout"), all)?;
 
@@ -164,11 +144,8 @@ impl Kept {
                 (with(of(key), [("step", step), ("state", state.to_owned())]), value(count))
             })
         });
-        gauges(
-            encoder,
-            ("argocd_appset_rollout_apps", "Applications of a rollout by step and state"),
-            applications,
-        )?;
+        let help = "Applications of a rollout by step and state";
+        gauges(encoder, ("argocd_appset_rollout_apps", help), applications)?;
         let waits = || {
             of_sets().flat_map(|(key, counts)| {
                 counts.waits.iter().map(move |(kind, wait)| {
@@ -177,18 +154,12 @@ impl Kept {
             })
         };
         let counts = waits().map(|(labels, wait)| (labels, value(wait.count)));
-        gauges(
-            encoder,
-            ("argocd_appset_rollout_waiting_apps", "Applications that the open step waits for"),
-            counts,
-        )?;
+        let help = "Applications that the open step waits for";
+        gauges(encoder, ("argocd_appset_rollout_waiting_apps", help), counts)?;
         let longest = waits().filter_map(|(labels, wait)| {
             Some((labels, now.duration_since(wait.since?).as_secs_f64().max(0.0)))
         });
-        gauges(
-            encoder,
-            ("argocd_appset_rollout_waiting_seconds", "The longest of these waits"),
-            longest,
-        )
+        let help = "The longest of these waits";
+        gauges(encoder, ("argocd_appset_rollout_waiting_seconds", help), longest)
     }
 }

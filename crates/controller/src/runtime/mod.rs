@@ -30,7 +30,6 @@ pub use backoff::FailureBackoff;
 pub use queue::{Queue, QueueRequest, QueueStats, Trigger};
 pub use result::{ReconcileResult, Wake};
 pub use slots::Slots;
-pub use work::Work;
 
 /// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;
 /// the next one continues.

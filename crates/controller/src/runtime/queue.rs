@@ -38,7 +38,7 @@ pub struct Trigger<R> {
     pub conflicts: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry<R> {
     request: R,
     asked_at: Option<Instant>,
@@ -58,26 +58,7 @@ struct Entry<R> {
     conflicts: u32,
 }
 
-impl<R: QueueRequest> Default for Entry<R> {
-    fn default() -> Self {
-        Self {
-            request: R::default(),
-            asked_at: None,
-            first: false,
-            queued: false,
-            queued_at: None,
-            running: false,
-            running_since: None,
-            due: None,
-            due_next: None,
-            not_before: None,
-            failures: 0,
-            conflicts: 0,
-        }
-    }
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner<R> {
     entries: HashMap<ObjectKey, Entry<R>>,
     /// Urgent keys.
@@ -115,15 +96,8 @@ impl<R: QueueRequest> Entry<R> {
 impl<R: QueueRequest> Queue<R> {
     /// An empty queue.
     pub fn new(backoff: FailureBackoff) -> Self {
-        let inner = Inner {
-            entries: HashMap::new(),
-            first: VecDeque::new(),
-            ready: VecDeque::new(),
-            due: BTreeSet::new(),
-            retries: 0,
-        };
         let (changed, work) = (Notify::new(), Work::default());
-        Self { inner: Mutex::new(inner), changed, backoff, work }
+        Self { inner: Mutex::default(), changed, backoff, work }
     }
 
     /// Enqueues a reconcile.

@@ -172,6 +172,11 @@ impl Default for ApplicationSettings {
 }
 
 impl ApplicationSettings {
+    /// Whether the Applications of a namespace are handled.
+    pub fn covers(&self, namespace: &str) -> bool {
+        namespace == self.control_plane_namespace || self.namespaces.matches(namespace)
+    }
+
     /// The settings of comparisons.
     pub fn comparison(&self) -> ComparisonSettings {
         ComparisonSettings {

@@ -17,7 +17,7 @@ use crate::git::requests::GitRequests;
 use crate::http::credentials::RepoCredentials;
 use crate::http::tokens::Tokens;
 use crate::limits::{SourceLimits, SourceSettings};
-use crate::process::run::{Failure, Output, Run};
+use crate::process::run::{Failure, Output, Run, search_path};
 use wavegate_api::repository::RepositoryUrl;
 use wavegate_sandbox::{self as confined, SandboxPolicy};
 
@@ -93,6 +93,23 @@ pub(crate) struct Remote<'a> {
     pub limits: &'a SourceLimits,
     pub address: &'a Address,
     pub credentials: Option<&'a RepoCredentials>,
+}
+
+impl<'a> Call<'a> {
+    /// Outside of a repository, without credentials and with a small output.
+    pub(crate) fn new(what: &'static str, address: &'a Address, args: Vec<OsString>) -> Self {
+        Self {
+            what,
+            address,
+            credentials: None,
+            git_dir: None,
+            args,
+            env: Vec::new(),
+            stdout_limit: 1 << 20,
+            watch: None,
+            proactive: false,
+        }
+    }
 }
 
 impl Git {
@@ -193,18 +210,7 @@ impl Git {
         key_ring: &Path,
         args: Vec<OsString>,
     ) -> Result<Output, SourceError> {
-        let (what, program) = ("gpg", self.settings.gpg.as_path());
-        let call = Call {
-            what,
-            address,
-            credentials: None,
-            git_dir: None,
-            args: Vec::new(),
-            env: Vec::new(),
-            stdout_limit: 1 << 20,
-            watch: None,
-            proactive: false,
-        };
+        let (program, call) = (self.settings.gpg.as_path(), Call::new("gpg", address, Vec::new()));
         let mut run = Run { program, args, ..self.start(&call, Vec::new()) };
         run.env.push(("GNUPGHOME".into(), key_ring.into()));
         run.policy.network = false;
@@ -296,8 +302,7 @@ impl Git {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        let path =
-            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let path = search_path();
         let protocols = if self.settings.allow.http { "https:ssh:http" } else { "https:ssh" };
         let protocols = match self.settings.allow.local {
             true => format!("{protocols}:file"),

@@ -76,17 +76,13 @@ pub(crate) async fn fill(
     let origin = format!("remote.origin.url={}", remote.address.url);
     let fixed = ["-c", &origin, "-c", "lfs.activitytimeout=20", "-c", "lfs.locksverify=false"];
     let command = ["lfs", "fetch", "origin", commit];
+    let args = fixed.into_iter().chain(command).map(OsString::from).collect();
     let call = Call {
-        what: "git lfs fetch",
-        address: remote.address,
         credentials: remote.credentials,
         git_dir: Some(git_dir),
-        args: fixed.into_iter().chain(command).map(OsString::from).collect(),
-        env: Vec::new(),
-        stdout_limit: 1 << 20,
         watch: Some(git_dir),
-        // The program asks in other words than `git`, which are not answered.
         proactive: true,
+        ..Call::new("git lfs fetch", remote.address, args)
     };
     remote.git.run(call).await.map_err(|error| match error {
         SourceError::Git { detail, .. } if detail.contains("'lfs' is not a git command") => {

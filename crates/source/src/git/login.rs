@@ -2,13 +2,12 @@
 //! are removed after the call.
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::cache::{private_directory, write_private};
 use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
 use crate::http::credentials::RepoCredentials;
@@ -72,15 +71,10 @@ fn write_all(
 ) -> std::io::Result<Written> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     let (name, password) = address.login(credentials);
-    let directory = tempfile::Builder::new()
-        .prefix("call-")
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir_in(secrets)?;
+    let directory = private_directory("call-", secrets)?;
     let file = |file: &str, text: &str, mode: u32| {
         let path = directory.path().join(file);
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(mode).open(&path)?;
-        file.write_all(text.as_bytes()).map(|()| path)
+        write_private(&path, text, mode).map(|()| path)
     };
     match &address.transport {
         Transport::Local(_) => return Ok((env, None)),

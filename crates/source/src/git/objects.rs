@@ -82,10 +82,7 @@ impl Objects {
         remote: Remote<'_>,
         revision: &Revision,
     ) -> Result<String, SourceError> {
-        let format = if revision.sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
-        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
-            self.recreate(remote, format).await?;
-        }
+        let format = self.ready(remote, revision.sha.len() == 64).await?;
         if let Ok(commit) = self.commit(remote, &revision.sha).await {
             return Ok(commit);
         }
@@ -117,11 +114,7 @@ impl Objects {
         {
             outcome = self.fetch_by_name(remote, revision).await;
         }
-        if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
-            // `git` exited by itself, so no file is partially written.
-            self.dirty = false;
-        }
-        self.bytes = disk_use(self.directory.path()).await;
+        self.fetched(&outcome).await;
         let missing = |detail: String| {
             SourceError::missing_revision(&remote.address.shown, sha.clone(), detail)
         };
@@ -151,6 +144,15 @@ impl Objects {
         })
     }
 
+    /// Records the end of a fetch.
+    async fn fetched(&mut self, outcome: &Result<(), SourceError>) {
+        if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
+            // `git` exited by itself, so no file is partially written.
+            self.dirty = false;
+        }
+        self.bytes = disk_use(self.directory.path()).await;
+    }
+
     /// Fetches the object of an annotated tag of a fetched commit, if it is not present.
     pub(crate) async fn fetch_tag(
         &mut self,
@@ -163,10 +165,7 @@ impl Objects {
             self.fetches += 1;
             let refspec = format!("+{name}:refs/wavegate/{object}");
             let outcome = self.git_fetch(remote, "--depth=1", &[refspec]).await;
-            if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
-                self.dirty = false;
-            }
-            self.bytes = disk_use(self.directory.path()).await;
+            self.fetched(&outcome).await;
             outcome?;
         }
         let is_tag = self.peeled(remote, object, "tag").await.is_ok_and(|hash| hash == *object);
@@ -199,8 +198,7 @@ impl Objects {
                 return Ok(());
             }
         }
-        let all = ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
-        self.git_fetch(remote, FALLBACK_DEPTH, &all.map(str::to_owned)).await
+        self.git_fetch(remote, FALLBACK_DEPTH, &history::ALL.map(str::to_owned)).await
     }
 
     async fn git_fetch(
@@ -375,17 +373,8 @@ impl Objects {
     }
 
     fn call<'a>(&'a self, remote: Remote<'a>, what: &'static str, args: Vec<OsString>) -> Call<'a> {
-        Call {
-            what,
-            address: remote.address,
-            credentials: None,
-            git_dir: Some(self.directory.path()),
-            args,
-            env: Vec::new(),
-            stdout_limit: 1 << 20,
-            watch: None,
-            proactive: false,
-        }
+        let git_dir = Some(self.directory.path());
+        Call { git_dir, ..Call::new(what, remote.address, args) }
     }
 }
 

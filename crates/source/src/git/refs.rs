@@ -145,15 +145,8 @@ impl Refs {
         let range = Range::parse(wanted.strip_prefix(prefix).unwrap_or(wanted))?;
         let tags = self.0.keys().filter_map(|name| {
             let version = version(name.strip_prefix("refs/tags/")?.strip_prefix(prefix)?)?;
-            range.contains(&version).then_some((version, name))
+            Some((version, name))
         });
-        // Same precedence (build metadata): the first by name is used.
-        let newest =
-            tags.reduce(
-                |best, next| {
-                    if next.0.cmp_precedence(&best.0).is_gt() { next } else { best }
-                },
-            )?;
-        self.named(newest.1.clone())
+        self.named(range.newest(tags)?.clone())
     }
 }

@@ -238,7 +238,7 @@ impl GitRepositories {
         let ring = self.signatures.ring(&self.git, &self.cache, &address, keys).await?;
         let object = tag.as_ref().map_or(&revision.sha, |tag| &tag.object);
         let checked = ring.checked(&repository.id, object);
-        if let Some(known) = self.signatures.known(&checked) {
+        if let Some(known) = self.signatures.known.get(&checked) {
             return Ok(known);
         }
         let mut fetched = repository.objects.lock().await;
@@ -253,7 +253,7 @@ impl GitRepositories {
         repository.bytes.store(fetched.objects.bytes, Ordering::Relaxed);
         let git = &self.git;
         let signature = ring.check(git, &address, &fetched.objects, &commit, tag.as_ref()).await?;
-        self.signatures.keep(checked, &signature);
+        self.signatures.known.keep(checked, &signature);
         Ok(signature)
     }
 
@@ -346,16 +346,11 @@ impl GitRepositories {
         }
         let _turn = self.hosts.acquire(address, &repository.availability).await?;
         let began = Instant::now();
+        let args = ["ls-remote", "--quiet", "--", &address.url].map(Into::into).into();
         let call = Call {
-            what: "git ls-remote",
-            address,
             credentials,
-            git_dir: None,
-            args: ["ls-remote", "--quiet", "--", &address.url].map(Into::into).into(),
-            env: Vec::new(),
             stdout_limit: REFS_LIMIT,
-            watch: None,
-            proactive: false,
+            ..Call::new("git ls-remote", address, args)
         };
         let outcome = self.git.run(call).await;
         self.hosts.record_listing(address, &repository.availability, &outcome);

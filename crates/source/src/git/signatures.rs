@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::cache::{Cache, OwnedDirectory};
+use crate::cache::{Cache, OwnedDirectory, write_private};
 use crate::error::SourceError;
 use crate::git::address::Address;
 use crate::git::command::{Call, Git};
@@ -91,47 +91,42 @@ pub type RefusedCommits = Vec<(String, Signature)>;
 #[derive(Debug, Default)]
 pub(crate) struct Signatures {
     ring: AsyncMutex<Option<Arc<KeyRing>>>,
-    known: Mutex<HashMap<Checked, (Instant, Signature)>>,
-    histories: Mutex<HashMap<Checked, (Instant, RefusedCommits)>>,
+    pub(crate) known: Results<Signature, MOST_KEPT>,
+    pub(crate) histories: Results<RefusedCommits, MOST_HISTORIES>,
 }
 
-impl Signatures {
+/// Results that are still good, at most `MOST`.
+#[derive(Debug)]
+pub(crate) struct Results<T, const MOST: usize>(Mutex<HashMap<Checked, (Instant, T)>>);
+
+impl<T, const MOST: usize> Default for Results<T, MOST> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone, const MOST: usize> Results<T, MOST> {
     /// A result that is still good.
-    pub(crate) fn known(&self, checked: &Checked) -> Option<Signature> {
-        let known = self.known.lock();
-        let (at, signature) = known.get(checked)?;
-        (at.elapsed() < KEPT).then(|| signature.clone())
+    pub(crate) fn get(&self, checked: &Checked) -> Option<T> {
+        let known = self.0.lock();
+        let (at, result) = known.get(checked)?;
+        (at.elapsed() < KEPT).then(|| result.clone())
     }
 
     /// Keeps a result.
-    pub(crate) fn keep(&self, checked: Checked, signature: &Signature) {
-        let mut known = self.known.lock();
-        if known.len() >= MOST_KEPT {
+    pub(crate) fn keep(&self, checked: Checked, result: &T) {
+        let mut known = self.0.lock();
+        if known.len() >= MOST {
             known.retain(|_, (at, _)| at.elapsed() < KEPT);
         }
-        if known.len() >= MOST_KEPT {
+        if known.len() >= MOST {
             known.clear();
         }
-        known.insert(checked, (Instant::now(), signature.clone()));
+        known.insert(checked, (Instant::now(), result.clone()));
     }
+}
 
-    /// What is known of a history.
-    pub(crate) fn known_history(&self, checked: &Checked) -> Option<RefusedCommits> {
-        let known = self.histories.lock();
-        let (at, refused) = known.get(checked)?;
-        (at.elapsed() < KEPT).then(|| refused.clone())
-    }
-
-    /// Keeps it.
-    pub(crate) fn keep_history(&self, checked: Checked, refused: &RefusedCommits) {
-        let mut known = self.histories.lock();
-        known.retain(|_, (at, _)| at.elapsed() < KEPT);
-        if known.len() >= MOST_HISTORIES {
-            known.clear();
-        }
-        known.insert(checked, (Instant::now(), refused.clone()));
-    }
-
+impl Signatures {
     /// The key ring of some public keys, by key ID.
     pub(crate) async fn ring(
         &self,
@@ -260,14 +255,9 @@ fn write(home: &Path, keys: &BTreeMap<String, String>) -> std::io::Result<()> {
     let mut private = std::fs::DirBuilder::new();
     private.mode(0o700).create(home)?;
     private.create(home.join("keys"))?;
-    let write = |file: &Path, text: &str| {
-        let mut options = std::fs::File::options();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(file)?;
-        std::io::Write::write_all(&mut file, text.as_bytes())
-    };
-    write(&home.join("gpg.conf"), OPTIONS)?;
+    write_private(&home.join("gpg.conf"), OPTIONS, 0o600)?;
     for (index, key) in keys.values().enumerate() {
-        write(&home.join("keys").join(index.to_string()), key)?;
+        write_private(&home.join("keys").join(index.to_string()), key, 0o600)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use crate::answer::Freshness;
+use crate::cache::private_directory;
 use crate::error::SourceError;
 use crate::git::checkout::Checkout;
 use crate::git::refs::Revision;
@@ -156,11 +157,8 @@ impl Charts {
             return Ok(of(given));
         }
         let known = versions.iter().filter_map(|text| version(text).map(|parsed| (parsed, text)));
-        let fitting = known.filter(|(parsed, _)| range.contains(parsed));
-        let newest = fitting
-            .reduce(|best, next| if next.0.cmp_precedence(&best.0).is_gt() { next } else { best });
+        let newest = range.newest(known).map(|text| of(text));
         newest
-            .map(|(_, text)| of(text))
             .ok_or_else(|| missing(format!("no version of chart {} is in the range", wanted.chart)))
     }
 
@@ -228,12 +226,7 @@ async fn pull(
     let failed =
         |error: std::io::Error| SourceError::cache(repo(), "unpack the chart", error.kind());
     let home = Home::new(surroundings.cache.path(), vec![wanted.login.clone()])?;
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let builder = tempfile::Builder::new()
-        .prefix("chart-")
-        .permissions(private)
-        .tempdir_in(surroundings.cache.path());
-    let unpacked = builder.map_err(failed)?;
+    let unpacked = private_directory("chart-", surroundings.cache.path()).map_err(failed)?;
     let chart = (wanted.chart, wanted.version);
     let pulled = client(surroundings).pull(&home, chart, unpacked.path()).await;
     pulled.map_err(|error| of_version(error, wanted.version))?;

@@ -6,22 +6,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
+use crate::cache::{private_directory, write_private};
 use crate::error::SourceError;
 use crate::helm::chart_address::ChartAddress;
 use crate::helm::errors::{classified, reason};
 use crate::http::credentials::RepoCredentials;
-use crate::process::run::{Failure, Run};
+use crate::process::run::{Failure, Run, search_path};
 use crate::process::tools::Programs;
 use wavegate_api::read_leniently;
-use wavegate_sandbox::SandboxPolicy;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;
@@ -70,15 +68,10 @@ impl Home {
     pub(crate) fn new(parent: &Path, logins: Vec<Login>) -> Result<Self, SourceError> {
         let repo = logins.first().map(|login| login.address.shown.clone()).unwrap_or_default();
         let write = || -> std::io::Result<tempfile::TempDir> {
-            let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-            let mut builder = tempfile::Builder::new();
-            let builder = builder.prefix("helm-").permissions(private);
-            let directory = builder.tempdir_in(parent)?;
+            let directory = private_directory("helm-", parent)?;
             let file = |name: &str, text: &str| -> std::io::Result<PathBuf> {
                 let path = directory.path().join(name);
-                let mut options = std::fs::OpenOptions::new();
-                let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
-                file.write_all(text.as_bytes()).map(|()| path)
+                write_private(&path, text, 0o600).map(|()| path)
             };
             let (mut repositories, mut auths) = (Vec::new(), Map::new());
             for (index, login) in logins.iter().enumerate() {
@@ -281,8 +274,6 @@ impl HelmClient<'_> {
         let root = root.unwrap_or_else(|_| home.directory.path().to_owned());
         let mut all: Vec<OsString> = args.iter().map(Into::into).collect();
         all.extend(options);
-        let path =
-            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         // A proxy of a repository takes the place of that of this process, and of its exceptions.
         let has_own = home.logins.iter().any(|login| !login.credentials.proxy.is_empty());
         let is_proxy = |name: &str| name.to_ascii_uppercase().ends_with("_PROXY");
@@ -296,7 +287,7 @@ impl HelmClient<'_> {
             env.push(("NO_PROXY".into(), login.credentials.no_proxy.clone().into()));
         }
         env.extend([
-            ("PATH".into(), path),
+            ("PATH".into(), search_path()),
             ("HOME".into(), root.clone().into()),
             ("TMPDIR".into(), root.join("tmp").into()),
             ("LC_ALL".into(), "C".into()),
@@ -323,15 +314,7 @@ impl HelmClient<'_> {
             timeout: programs.timeout,
             stdout_limit: OUTPUT,
             disk: Some((watched, programs.disk_bytes)),
-            policy: SandboxPolicy {
-                read: reads.map(Path::to_owned).into_iter().collect(),
-                write,
-                network: true,
-                confinement: programs.confinement,
-                memory: programs.memory_bytes,
-                cpu_seconds: programs.timeout.as_secs().saturating_mul(2).max(1),
-                file_bytes: programs.disk_bytes,
-            },
+            policy: programs.policy(reads.map(Path::to_owned).into_iter().collect(), write, true),
             helper: programs.helper.clone(),
         };
         let failed = |detail: String| SourceError::git(repo(), what, detail);

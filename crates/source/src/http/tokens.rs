@@ -144,18 +144,11 @@ enum NoToken {
 
 impl NoToken {
     fn of(self, address: &Address, identity: &RepoIdentity) -> SourceError {
-        let repo = address.shown.clone();
+        let (Self::Refused(why) | Self::Unreachable(why)) = &self;
+        let detail = redact::redact_text(&format!("{}: {why}", identity.name())).into_owned();
         match self {
-            Self::Refused(why) => {
-                let detail =
-                    redact::redact_text(&format!("{}: {why}", identity.name())).into_owned();
-                SourceError::refused(repo, detail)
-            }
-            Self::Unreachable(why) => {
-                let detail =
-                    redact::redact_text(&format!("{}: {why}", identity.name())).into_owned();
-                SourceError::unreachable(repo, detail)
-            }
+            Self::Refused(_) => SourceError::refused(&address.shown, detail),
+            Self::Unreachable(_) => SourceError::unreachable(&address.shown, detail),
         }
     }
 }

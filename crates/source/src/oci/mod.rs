@@ -222,12 +222,10 @@ async fn digest_of(wanted: &Wanted, within: Duration) -> Result<String, SourceEr
     // A tag cannot have the '+' of a version; by convention, it has '_' instead.
     let known = tags.iter().filter_map(|tag| {
         let parsed = version(&tag.replace('_', "+"))?;
-        (is_tag(tag) && range.contains(&parsed)).then_some((parsed, tag))
+        is_tag(tag).then_some((parsed, tag))
     });
-    let newest =
-        known.reduce(|best, next| if next.0.cmp_precedence(&best.0).is_gt() { next } else { best });
-    match newest {
-        Some((_, tag)) => registry.digest(tag).await,
+    match range.newest(known) {
+        Some(tag) => registry.digest(tag).await,
         None => Err(wanted.missing(format!(
             "none of the {} tags of the artifact is a version in the range",
             tags.len()

@@ -84,6 +84,11 @@ pub(crate) enum Failure {
     Read(std::io::Error),
 }
 
+/// The folders where programs are searched.
+pub(crate) fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
 impl Run<'_> {
     /// The program and its arguments, with the helper before them.
     fn call(&self) -> Result<(PathBuf, Vec<OsString>), Failure> {

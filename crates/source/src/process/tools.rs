@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::plugin::settings::PluginSettings;
 use crate::render::manifest::RenderError;
-use wavegate_sandbox::Confinement;
+use wavegate_sandbox::{Confinement, SandboxPolicy};
 
 /// The programs, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,26 @@ pub struct Programs {
     pub allow_http: bool,
     /// Config management plugins.
     pub plugins: PluginSettings,
+}
+
+impl Programs {
+    /// What a program may do that writes these folders only.
+    pub(crate) fn policy(
+        &self,
+        read: Vec<PathBuf>,
+        write: Vec<PathBuf>,
+        network: bool,
+    ) -> SandboxPolicy {
+        SandboxPolicy {
+            read,
+            write,
+            network,
+            confinement: self.confinement,
+            memory: self.memory_bytes,
+            cpu_seconds: self.timeout.as_secs().saturating_mul(2).max(1),
+            file_bytes: self.disk_bytes,
+        }
+    }
 }
 
 impl Default for Programs {

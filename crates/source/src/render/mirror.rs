@@ -5,6 +5,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::cache::private_directory;
 use crate::directory::source_directory::SourceDirectory;
 use crate::render::checked::MAX_ENTRIES;
 use crate::render::manifest::RenderError;
@@ -34,9 +35,7 @@ pub(crate) fn mirror(
     content: Content,
     limit: u64,
 ) -> Result<Mirror, RenderError> {
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let mut builder = tempfile::Builder::new();
-    let made = builder.prefix("copy-").permissions(private).tempdir_in(&source_dir.temporary);
+    let made = private_directory("copy-", &source_dir.temporary);
     let failed = |error: &std::io::Error, file: &Path| {
         RenderError::read(
             file.strip_prefix(&source_dir.root)

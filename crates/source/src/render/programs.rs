@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::cache::private_directory;
 use crate::directory::source_directory::SourceDirectory;
 use crate::git::lfs;
 use crate::helm::chart;
@@ -18,13 +19,12 @@ use crate::helm::errors;
 use crate::helm::template;
 use crate::kustomize::build;
 use crate::kustomize::remote::stays_inside;
-use crate::process::run::{Failure, Run};
+use crate::process::run::{Failure, Run, search_path};
 use crate::process::tools::Programs;
 use crate::render::build_environment::BuildEnvironment;
 use crate::render::checked::{blocking, links_stay_inside};
 use crate::render::manifest::{Manifest, RenderError, Sink};
 use crate::render::render_for::RenderFor;
-use wavegate_sandbox::SandboxPolicy;
 
 /// An unreachable proxy: the discard port of the local machine.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
@@ -193,13 +193,11 @@ impl Programs {
             transient,
         };
         let failed = |detail: String| failed_for(false, detail);
-        let path =
-            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let given = self.environment.iter().filter(|_| network);
         let mut env: Vec<(OsString, OsString)> =
             given.map(|(key, value)| (key.into(), value.into())).collect();
         let own: [(OsString, OsString); 8] = [
-            ("PATH".into(), path),
+            ("PATH".into(), search_path()),
             ("HOME".into(), scratch.into()),
             ("TMPDIR".into(), scratch.into()),
             ("LC_ALL".into(), "C".into()),
@@ -223,16 +221,8 @@ impl Programs {
             // A link of the cache directory is resolved.
             read.extend(checkout.root().canonicalize());
         }
-        let policy = SandboxPolicy {
-            read,
-            write: vec![scratch.canonicalize().unwrap_or_else(|_| scratch.to_owned())],
-            network,
-            confinement: self.confinement,
-            memory: self.memory_bytes,
-            // Programs in Go use several processors.
-            cpu_seconds: self.timeout.as_secs().saturating_mul(2).max(1),
-            file_bytes: self.disk_bytes,
-        };
+        let write = vec![scratch.canonicalize().unwrap_or_else(|_| scratch.to_owned())];
+        let policy = self.policy(read, write, network);
         let run = Run {
             program,
             args,
@@ -306,13 +296,8 @@ fn scratch(
     source_dir: &SourceDirectory,
     subject: &RenderFor,
 ) -> Result<tempfile::TempDir, RenderError> {
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let mut builder = tempfile::Builder::new();
-    let made = builder.prefix("render-").permissions(private).tempdir_in(&source_dir.temporary);
-    made.map_err(|error| {
-        RenderError::read(
-            format!("temporary directory for application {}", subject.application),
-            error.kind(),
-        )
+    private_directory("render-", &source_dir.temporary).map_err(|error| {
+        let file = format!("temporary directory for application {}", subject.application);
+        RenderError::read(file, error.kind())
     })
 }

@@ -3,7 +3,6 @@
 //! Each strategy is safe to repeat. Responses are added to the cache at once, so that no
 //! decision is based on an object that is older than an own write.
 
-mod applier;
 mod attempt;
 mod merge;
 mod migrate;
@@ -18,11 +17,11 @@ use std::time::Duration;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::outcome::{done_outcome, failed_outcome};
+pub use super::applier::Applier;
+use super::outcome::{done_outcome, failed_outcome, unknown_outcome};
 use super::retry::{TRIES, pause_before_retry};
-use super::{delete, secrets};
+use super::secrets;
 use crate::watch::failure::{error_reason, has_code, is_transient};
-pub use applier::Applier;
 use attempt::ApplyAttempt;
 pub use merge::with_last_applied;
 use send::Sender;
@@ -55,7 +54,7 @@ impl Applier<'_> {
         dry_run: bool,
     ) -> ActionResult {
         let happened = self.try_apply(apply, live, in_sync, dry_run).await;
-        secrets::redacted(happened, &apply.key, &apply.manifest)
+        secrets::redacted(happened.unwrap_or_else(|ended| ended), &apply.key, &apply.manifest)
     }
 
     async fn try_apply(
@@ -64,19 +63,16 @@ impl Applier<'_> {
         live: Option<&Arc<Value>>,
         in_sync: bool,
         dry_run: bool,
-    ) -> ActionResult {
+    ) -> Result<ActionResult, ActionResult> {
         let key = &apply.key;
-        let resource = match self.resource(key, &apply.manifest).await {
-            Ok(resource) => resource,
-            Err(happened) => return happened,
-        };
+        let resource = self.resource(key, &apply.manifest).await?;
         let send = Sender::new(self, &resource, key, apply.method.validate, dry_run);
         let unchanged = matches!(apply.method.how, ApplyMethod::ClientSide) || dry_run;
         if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
-            return done_outcome(key, "unchanged", live, dry_run);
+            return Ok(done_outcome(key, "unchanged", live, dry_run));
         }
         if dry_run && apply.method.how != ApplyMethod::ServerSide {
-            return self.check(apply, live, &resource).await;
+            return Ok(self.check(apply, live, &resource).await);
         }
         let _running = self.meter.begin(command(apply.method.how));
         let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
@@ -85,9 +81,9 @@ impl Applier<'_> {
             (ApplyMethod::Create, false, _) => {
                 self.create_stamped(apply, &apply.manifest, &send).await
             }
-            (how, _, _) => self.patch(how, apply, live.cloned(), &send).await,
+            (how, _, _) => self.patch(how, apply, live.cloned(), &send).await?,
         };
-        self.wait_for_effects(apply, happened, dry_run).await
+        Ok(self.wait_for_effects(apply, happened, dry_run).await)
     }
 
     /// What the object would be after a server-side apply: the answer to its dry run.
@@ -138,21 +134,18 @@ impl Applier<'_> {
     /// interrupted reconcile that did not record it.
     pub async fn create_hook(&self, apply: &ApplyRequest) -> ActionResult {
         let happened = self.try_create_hook(apply).await;
-        secrets::redacted(happened, &apply.key, &apply.manifest)
+        secrets::redacted(happened.unwrap_or_else(|ended| ended), &apply.key, &apply.manifest)
     }
 
-    async fn try_create_hook(&self, apply: &ApplyRequest) -> ActionResult {
+    async fn try_create_hook(&self, apply: &ApplyRequest) -> Result<ActionResult, ActionResult> {
         let key = &apply.key;
-        let resource = match self.resource(key, &apply.manifest).await {
-            Ok(resource) => resource,
-            Err(happened) => return happened,
-        };
+        let resource = self.resource(key, &apply.manifest).await?;
         let send = Sender::new(self, &resource, key, apply.method.validate, false);
         let manifest = match apply.method.how {
             ApplyMethod::ClientSide => merge::with_last_applied(&apply.manifest),
             _ => apply.manifest.as_ref().clone(),
         };
-        self.create_stamped(apply, &manifest, &send).await
+        Ok(self.create_stamped(apply, &manifest, &send).await)
     }
 
     /// Creates an object that must exist exactly once. After a failure it is searched by
@@ -236,7 +229,7 @@ impl Applier<'_> {
                     "the server does not have the kind {kind} in {group}/{version}"
                 )))
             }
-            Err(error) => Err(ActionResult::Unknown(error.to_string())),
+            Err(error) => Err(unknown_outcome(error)),
         }
     }
 
@@ -264,7 +257,7 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         mut live: Option<Arc<Value>>,
         send: &Sender<'_>,
-    ) -> ActionResult {
+    ) -> Result<ActionResult, ActionResult> {
         let Method { force, .. } = apply.method;
         let target = apply.manifest.as_ref();
         let (mut refused, mut newest) = (None, false);
@@ -281,44 +274,39 @@ impl Applier<'_> {
         for attempt in 1..=ATTEMPTS {
             let goes = live.as_ref().is_some_and(|live| live.is_deleting());
             if goes && apply.stamp.is_none() && !send.dry_run {
-                return leaving(send.key);
+                return Err(leaving(send.key));
             }
-            let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
+            let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await? {
                 ApplyAttempt::Answered(verb, answer) => (verb, answer),
-                ApplyAttempt::Ended(happened) => return happened,
                 ApplyAttempt::Unchanged(live) if newest || send.dry_run => {
-                    return done_outcome(send.key, "unchanged", &live, send.dry_run);
+                    return Ok(done_outcome(send.key, "unchanged", &live, send.dry_run));
                 }
                 // The copy may be of an object that was deleted a moment ago.
                 ApplyAttempt::Unchanged(_) => {
                     newest = true;
-                    live = match self.cluster.read(send.resource, send.key).await {
-                        Ok(live) => live,
-                        Err(error) => return ActionResult::Unknown(error.to_string()),
-                    };
+                    live = self.live(send).await?;
                     continue;
                 }
                 ApplyAttempt::Outdated => {
-                    live = match self.read_again(attempt, send).await {
-                        Ok(live) => live,
-                        Err(happened) => return happened,
-                    };
+                    live = self.read_again(attempt, send).await?;
                     continue;
                 }
             };
             let error = match answer {
-                Ok(object) if send.dry_run => return done_outcome(send.key, verb, &object, true),
+                Ok(object) if send.dry_run => {
+                    return Ok(done_outcome(send.key, verb, &object, true));
+                }
                 Ok(object) => {
                     // It was accepted, but the object goes, and what was applied with it.
                     let goes = object.is_deleting() && apply.stamp.is_none();
                     let answered = self.answer(send.key, verb, Ok(object));
-                    return if goes { leaving(send.key) } else { answered };
+                    return if goes { Err(leaving(send.key)) } else { Ok(answered) };
                 }
                 Err(error) => error,
             };
             let immutable = has_code(&error, 422);
             if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
-                return done_outcome(send.key, verb, &Value::Null, true);
+                return Ok(done_outcome(send.key, verb, &Value::Null, true));
             }
             let moves = how != ApplyMethod::ServerSide
                 && live.as_ref().is_some_and(|live| changes_role(send.key, live, target));
@@ -328,21 +316,18 @@ impl Applier<'_> {
             // A conflict, or an object that was created or deleted in the meantime.
             let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
             if !moved {
-                return failed_outcome(&error);
+                return Err(failed_outcome(&error));
             }
             refused = Some(error);
-            live = match self.read_again(attempt, send).await {
-                Ok(live) => live,
-                Err(happened) => return happened,
-            };
+            live = self.read_again(attempt, send).await?;
             if let Some(objection) = live.as_ref().and_then(|live| self.objection(apply, live)) {
-                return ActionResult::Failed(objection);
+                return Err(ActionResult::Failed(objection));
             }
         }
         match refused {
             Some(_) if force && !send.dry_run => self.recreate(apply, &new, send).await,
-            Some(error) => failed_outcome(&error),
-            None => ActionResult::Unknown("the object keeps changing".to_owned()),
+            Some(error) => Err(failed_outcome(&error)),
+            None => Err(unknown_outcome("the object keeps changing")),
         }
     }
 
@@ -357,8 +342,12 @@ impl Applier<'_> {
         if (2..ATTEMPTS).contains(&attempt) {
             pause_before_retry(send.key, attempt - 1).await;
         }
-        let live = self.cluster.read(send.resource, send.key).await;
-        live.map_err(|error| ActionResult::Unknown(error.to_string()))
+        self.live(send).await
+    }
+
+    /// The newest state of the object.
+    async fn live(&self, send: &Sender<'_>) -> Result<Option<Arc<Value>>, ActionResult> {
+        self.cluster.read(send.resource, send.key).await.map_err(unknown_outcome)
     }
 
     /// Why a live object is not this hook; `None` for objects that are not hooks.
@@ -374,51 +363,42 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         target: &Value,
         send: &Sender<'_>,
-    ) -> ActionResult {
-        let found = match self.cluster.read(send.resource, send.key).await {
-            Ok(found) => found,
-            Err(error) => return ActionResult::Unknown(error.to_string()),
-        };
+    ) -> Result<ActionResult, ActionResult> {
+        let found = self.live(send).await?;
         if let Some(found) = &found {
             if let Some(objection) = self.objection(apply, found) {
-                return ActionResult::Failed(objection);
+                return Err(ActionResult::Failed(objection));
             }
             // An object of another owner can be adopted (SE-117), but not deleted.
             if let Some(other) = self.owner.other(found) {
                 let key = send.key;
-                return ActionResult::Failed(format!(
+                return Err(ActionResult::Failed(format!(
                     "{key} is managed by Application {other} and would have to be deleted to be \
                      replaced: remove it from one of the two applications"
-                ));
+                )));
             }
         }
         let uid = found.as_ref().map(|found| found.uid()).unwrap_or_default();
         if found.is_some() {
             let foreground = Propagation::Foreground;
-            let through = delete::DeleteTarget {
-                cluster: self.cluster,
-                client: self.client,
-                meter: self.meter,
-            };
-            match delete::delete_object(through, send.resource, send.key, uid, foreground).await {
-                ActionResult::Failed(words) => return ActionResult::Failed(words),
-                ActionResult::Unknown(words) => return ActionResult::Unknown(words),
+            match self.delete_object(send.resource, send.key, uid, foreground).await {
                 ActionResult::Done { .. } | ActionResult::Gone => {}
+                failed => return Err(failed),
             }
             if !self.wait_until_gone(send, uid).await {
                 let limit = GONE_WITHIN.as_secs();
-                return ActionResult::Failed(format!(
+                return Err(ActionResult::Failed(format!(
                     "the previous object was deleted and is still there after {limit} s"
-                ));
+                )));
             }
         }
         match send.create(target).await {
-            Ok(object) => self.answer(send.key, "replaced", Ok(object)),
+            Ok(object) => Ok(self.answer(send.key, "replaced", Ok(object))),
             // Our own creation, whose response was lost, or one by another client. The
             // next round finds out which.
-            Err(error) if is_there_already(&error) => ActionResult::Unknown(
-                "another object of this name was created in the meantime".to_owned(),
-            ),
+            Err(error) if is_there_already(&error) => {
+                Err(unknown_outcome("another object of this name was created in the meantime"))
+            }
             Err(error) => {
                 if let Some(found) = found {
                     let restored = merge::as_new(&found);
@@ -426,7 +406,7 @@ impl Applier<'_> {
                         self.cluster.put(&Arc::new(object));
                     }
                 }
-                failed_outcome(&error)
+                Err(failed_outcome(&error))
             }
         }
     }

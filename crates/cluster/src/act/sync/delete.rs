@@ -6,11 +6,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
-use super::meter::Meter;
-use super::outcome::{done_outcome, failed_outcome, object_api};
+use super::applier::Applier;
+use super::outcome::{done_outcome, failed_outcome, unknown_outcome};
 use super::retry::{self, pause_before_retry};
-use crate::watch::cluster_cache::{ClusterCache, raw_object};
+use crate::watch::cluster_cache::raw_object;
 use crate::watch::failure::{checked, error_reason, has_code};
+use crate::watch::object::object_api;
 use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 use wavegate_api::resource_key::ResourceKey;
@@ -19,146 +20,144 @@ use wavegate_engine::sync::{ActionResult, Propagation};
 /// Maximum number of attempts after conflicts, each with a new read.
 const ATTEMPTS: u32 = 5;
 
-/// How deletions reach a cluster.
-#[derive(Clone, Copy)]
-pub struct DeleteTarget<'a> {
-    /// Its live state.
-    pub cluster: &'a ClusterCache,
-    /// Sends the writes: the client of the cluster, or one that acts as a service account.
-    pub client: &'a kube::Client,
-    /// Counts the requests.
-    pub meter: Meter<'a>,
-}
-
-/// Deletes an object. [`ActionResult::Done`] means that the server has accepted the deletion
-/// and the object still exists, for example because of finalizers; [`ActionResult::Gone`]
-/// that it does not exist any more or was replaced by another one. An object without a
-/// UID is not deleted, since the name may refer to another one.
-pub async fn delete_object(
-    DeleteTarget { cluster, client, meter }: DeleteTarget<'_>,
-    resource: &ApiResource,
-    key: &ResourceKey,
-    uid: &str,
-    propagation: Propagation,
-) -> ActionResult {
-    let policy = match propagation {
-        Propagation::Foreground => PropagationPolicy::Foreground,
-        Propagation::Background => PropagationPolicy::Background,
-        Propagation::Orphan => PropagationPolicy::Orphan,
-    };
-    if uid.is_empty() {
-        return ActionResult::Failed(format!("{key} has no uid, so it cannot be deleted safely"));
-    }
-    let params = DeleteParams {
-        propagation_policy: Some(policy),
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-        ..DeleteParams::default()
-    };
-    if let Err(error) = checked(key) {
-        return failed_outcome(&error);
-    }
-    let api = object_api(client, resource, &key.namespace);
-    let of = (resource.plural.as_str(), key.namespace.as_str());
-    let request = || async {
-        let answer = api.delete(&key.name, &params).await;
-        meter.answered(("Delete", false), of, &answer);
-        answer
-    };
-    let mut refusal = String::new();
-    for attempt in 1..=ATTEMPTS {
-        let error = match retry::on_transient_errors(key, request).await {
-            Ok(answer) => {
-                let Some(object) = answer.left() else {
-                    cluster.remove(key, uid);
-                    return ActionResult::Gone;
-                };
-                let object = raw_object(object, resource);
-                let held = object.is_deleting() && object.finalizers().next().is_some();
-                // Some servers return the object that they have just removed; the watch
-                // reports the removal.
-                if held {
-                    cluster.put(&Arc::new(object));
-                }
-                return done_outcome(key, "deleted", &Value::Null, false);
-            }
-            Err(error) => error,
+impl Applier<'_> {
+    /// Deletes an object. [`ActionResult::Done`] means that the server has accepted the deletion
+    /// and the object still exists, for example because of finalizers; [`ActionResult::Gone`]
+    /// that it does not exist any more or was replaced by another one. An object without a
+    /// UID is not deleted, since the name may refer to another one.
+    pub async fn delete_object(
+        &self,
+        resource: &ApiResource,
+        key: &ResourceKey,
+        uid: &str,
+        propagation: Propagation,
+    ) -> ActionResult {
+        let policy = match propagation {
+            Propagation::Foreground => PropagationPolicy::Foreground,
+            Propagation::Background => PropagationPolicy::Background,
+            Propagation::Orphan => PropagationPolicy::Orphan,
         };
-        if has_code(&error, 404) {
-            cluster.remove(key, uid);
-            return ActionResult::Gone;
+        if uid.is_empty() {
+            return ActionResult::Failed(format!(
+                "{key} has no uid, so it cannot be deleted safely"
+            ));
         }
-        if !has_code(&error, 409) {
+        let params = DeleteParams {
+            propagation_policy: Some(policy),
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        if let Err(error) = checked(key) {
             return failed_outcome(&error);
         }
-        refusal = error_reason(&error);
-        // Usually, the precondition failed, since the name refers to another object now.
-        match cluster.read(resource, key).await {
-            Ok(Some(object)) if object.uid() == uid => {
-                // The server refuses to delete it twice.
-                if object.is_deleting() {
-                    return done_outcome(key, "deleted", &Value::Null, false);
-                }
-            }
-            Ok(_) => return ActionResult::Gone,
-            Err(unread) => return ActionResult::Unknown(format!("{refusal}; {unread}")),
-        }
-        // Otherwise, a busy server refuses once, and an admission webhook each time.
-        if attempt < ATTEMPTS {
-            pause_before_retry(key, attempt).await;
-        }
-    }
-    ActionResult::Failed(refusal)
-}
-
-/// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
-/// or the object is gone, or the object was replaced.
-pub async fn remove_finalizer(
-    DeleteTarget { cluster, client, meter }: DeleteTarget<'_>,
-    resource: &ApiResource,
-    key: &ResourceKey,
-    uid: &str,
-) -> ActionResult {
-    if let Err(error) = checked(key) {
-        return failed_outcome(&error);
-    }
-    let api = object_api(client, resource, &key.namespace);
-    for attempt in 1..=ATTEMPTS {
-        let object = match cluster.read(resource, key).await {
-            Ok(Some(object)) => object,
-            Ok(None) => return ActionResult::Gone,
-            Err(error) => return ActionResult::Unknown(error.to_string()),
-        };
-        let another = !uid.is_empty() && object.uid() != uid;
-        if another || !object.finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
-            return done_outcome(key, "released", &object, false);
-        }
-        let kept: Vec<&str> = object.finalizers().filter(|f| *f != HOOK_FINALIZER).collect();
-        let patch = json!({"metadata": {
-            "finalizers": kept,
-            "resourceVersion": object.resource_version(),
-        }});
-        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let Applier { cluster, meter, .. } = self;
+        let api = object_api(self.client, resource, &key.namespace);
+        let of = (resource.plural.as_str(), key.namespace.as_str());
         let request = || async {
-            let answer = api.patch(&key.name, &params, &patch).await;
-            let of = (resource.plural.as_str(), key.namespace.as_str());
-            meter.answered(("Patch", false), of, &answer);
+            let answer = api.delete(&key.name, &params).await;
+            meter.answered(("Delete", false), of, &answer);
             answer
         };
-        match retry::on_transient_errors(key, request).await {
-            Ok(object) => {
-                let object = raw_object(object, resource);
-                if object.is_deleting() && object.finalizers().next().is_none() {
-                    cluster.remove(key, uid);
-                    return ActionResult::Gone;
+        let mut refusal = String::new();
+        for attempt in 1..=ATTEMPTS {
+            let error = match retry::on_transient_errors(key, request).await {
+                Ok(answer) => {
+                    let Some(object) = answer.left() else {
+                        cluster.remove(key, uid);
+                        return ActionResult::Gone;
+                    };
+                    let object = raw_object(object, resource);
+                    let held = object.is_deleting() && object.finalizers().next().is_some();
+                    // Some servers return the object that they have just removed; the watch
+                    // reports the removal.
+                    if held {
+                        cluster.put(&Arc::new(object));
+                    }
+                    return done_outcome(key, "deleted", &Value::Null, false);
                 }
-                let object = Arc::new(object);
-                cluster.put(&object);
+                Err(error) => error,
+            };
+            if has_code(&error, 404) {
+                cluster.remove(key, uid);
+                return ActionResult::Gone;
+            }
+            if !has_code(&error, 409) {
+                return failed_outcome(&error);
+            }
+            refusal = error_reason(&error);
+            // Usually, the precondition failed, since the name refers to another object now.
+            match cluster.read(resource, key).await {
+                Ok(Some(object)) if object.uid() == uid => {
+                    // The server refuses to delete it twice.
+                    if object.is_deleting() {
+                        return done_outcome(key, "deleted", &Value::Null, false);
+                    }
+                }
+                Ok(_) => return ActionResult::Gone,
+                Err(unread) => return ActionResult::Unknown(format!("{refusal}; {unread}")),
+            }
+            // Otherwise, a busy server refuses once, and an admission webhook each time.
+            if attempt < ATTEMPTS {
+                pause_before_retry(key, attempt).await;
+            }
+        }
+        ActionResult::Failed(refusal)
+    }
+
+    /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
+    /// or the object is gone, or the object was replaced.
+    pub async fn remove_finalizer(
+        &self,
+        resource: &ApiResource,
+        key: &ResourceKey,
+        uid: &str,
+    ) -> ActionResult {
+        if let Err(error) = checked(key) {
+            return failed_outcome(&error);
+        }
+        let Applier { cluster, meter, .. } = self;
+        let api = object_api(self.client, resource, &key.namespace);
+        for attempt in 1..=ATTEMPTS {
+            let object = match cluster.read(resource, key).await {
+                Ok(Some(object)) => object,
+                Ok(None) => return ActionResult::Gone,
+                Err(error) => return unknown_outcome(error),
+            };
+            let another = !uid.is_empty() && object.uid() != uid;
+            if another || !object.finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
                 return done_outcome(key, "released", &object, false);
             }
-            Err(error) if has_code(&error, 404) => return ActionResult::Gone,
-            Err(error) if has_code(&error, 409) => pause_before_retry(key, attempt).await,
-            Err(error) => return failed_outcome(&error),
+            let kept: Vec<&str> = object.finalizers().filter(|f| *f != HOOK_FINALIZER).collect();
+            let patch = json!({"metadata": {
+                "finalizers": kept,
+                "resourceVersion": object.resource_version(),
+            }});
+            let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+            let request = || async {
+                let answer = api.patch(&key.name, &params, &patch).await;
+                let of = (resource.plural.as_str(), key.namespace.as_str());
+                meter.answered(("Patch", false), of, &answer);
+                answer
+            };
+            match retry::on_transient_errors(key, request).await {
+                Ok(object) => {
+                    let object = raw_object(object, resource);
+                    if object.is_deleting() && object.finalizers().next().is_none() {
+                        cluster.remove(key, uid);
+                        return ActionResult::Gone;
+                    }
+                    let object = Arc::new(object);
+                    cluster.put(&object);
+                    return done_outcome(key, "released", &object, false);
+                }
+                Err(error) if has_code(&error, 404) => return ActionResult::Gone,
+                Err(error) if has_code(&error, 409) => pause_before_retry(key, attempt).await,
+                Err(error) => return failed_outcome(&error),
+            }
         }
+        unknown_outcome("the object keeps changing")
     }
-    ActionResult::Unknown("the object keeps changing".to_owned())
 }

@@ -9,17 +9,13 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::apply::Applier;
-use super::meter::Meter;
-use super::request_limit::RequestLimit;
-use super::{delete, outcome};
-use crate::watch::cluster_cache::ClusterCache;
+use super::outcome;
 use wavegate_api::{GroupVersionKind, Raw, ResourceKey};
 use wavegate_application::PlacedTarget;
 use wavegate_application::delete_hooks::DeleteHook;
 use wavegate_application::finalize::Removal;
 use wavegate_application::left_hooks::Hook;
 use wavegate_application::operate::OperationAct;
-use wavegate_application::owner::DeletionOwner;
 use wavegate_engine::sync::{
     Action, ActionOutcome, ActionResult, Apply, ApplyMethod, LiveState, TaskKey,
 };
@@ -53,47 +49,15 @@ fn lacks(target: &Value, stored: &Value) -> bool {
 /// The inputs of actions.
 #[derive(Clone, Copy)]
 pub struct Executor<'a> {
-    /// The cluster.
-    pub cluster: &'a Arc<ClusterCache>,
-    /// Sends the writes: the client of the cluster, or one that acts as a service account
-    /// (SE-079).
-    pub client: &'a kube::Client,
-    /// Our field manager.
-    pub manager: &'a str,
-    /// The manager whose fields are taken over by server-side apply.
-    pub former_manager: &'a str,
-    /// The owner of the objects.
-    pub owner: DeletionOwner<'a>,
+    /// What it writes with.
+    pub applier: Applier<'a>,
     /// Maximum number of actions in parallel.
     pub parallel: usize,
-    /// The limit of requests of the whole process (SE-566).
-    pub requests: &'a RequestLimit,
-    /// Counts the requests.
-    pub meter: Meter<'a>,
-    /// Maximum time until the kind of a new definition can be used (SE-603).
-    pub established_within: Duration,
     /// Whether the server checks objects that are applied with server-side apply.
     pub server_dry_run: bool,
 }
 
 impl Executor<'_> {
-    fn through(&self) -> delete::DeleteTarget<'_> {
-        delete::DeleteTarget { cluster: self.cluster, client: self.client, meter: self.meter }
-    }
-
-    fn applier(&self) -> Applier<'_> {
-        Applier {
-            cluster: self.cluster,
-            client: self.client,
-            manager: self.manager,
-            former_manager: self.former_manager,
-            owner: self.owner,
-            requests: self.requests,
-            meter: self.meter,
-            established_within: self.established_within,
-        }
-    }
-
     /// Runs the groups of an operation one after the other, the actions of a group in parallel.
     pub async fn run(&self, act: &OperationAct, targets: &[PlacedTarget]) -> Vec<ActionOutcome> {
         let mut outcomes = Vec::new();
@@ -141,31 +105,27 @@ impl Executor<'_> {
                 }
                 let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
                 let live = object(&apply.task);
-                self.applier().apply(request, live.as_ref(), in_sync, true).await
+                self.applier.apply(request, live.as_ref(), in_sync, true).await
             }
             Action::CreateNamespace(apply) | Action::Apply(apply) => {
                 self.apply(apply, object(&apply.task), act).await
             }
-            Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
+            Action::CreateHook(apply) => self.applier.create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
-                Ok(resource) => {
-                    delete::remove_finalizer(self.through(), &resource, &target.key, &target.uid)
-                        .await
-                }
-                Err(happened) => happened,
+                Ok(of) => self.applier.remove_finalizer(&of, &target.key, &target.uid).await,
+                Err(ended) => ended,
             },
             Action::DeleteHook(target, _, propagation) | Action::Prune(target, propagation) => {
                 match self.resource(target).await {
-                    Ok(resource) => {
+                    Ok(of) => {
                         let (key, uid) = (&target.key, &target.uid);
-                        let _permit = self.requests.acquire().await;
-                        delete::delete_object(self.through(), &resource, key, uid, *propagation)
-                            .await
+                        let _permit = self.applier.requests.acquire().await;
+                        self.applier.delete_object(&of, key, uid, *propagation).await
                     }
-                    Err(happened) => happened,
+                    Err(ended) => ended,
                 }
             }
-            Action::Read(task) => self.read(task, act, targets).await,
+            Action::Read(task) => self.read(task, act, targets).await.unwrap_or_else(|ended| ended),
         };
         let id = action.id();
         tracing::debug!(
@@ -188,12 +148,12 @@ impl Executor<'_> {
         let defined = is_defined(apply, act);
         let mut pauses = CUT_OFF_PAUSES.into_iter();
         loop {
-            let happened = self.applier().apply(request, live.as_ref(), false, false).await;
+            let happened = self.applier.apply(request, live.as_ref(), false, false).await;
             if !defined || !matches!(happened, ActionResult::Done { .. }) {
                 return happened;
             }
             let kind = GroupVersionKind::of(&request.manifest);
-            let found = self.cluster.get(&kind, &request.key).await;
+            let found = self.applier.cluster.get(&kind, &request.key).await;
             let Ok(Some(found)) = found else { return happened };
             let Some(pause) = pauses.next().filter(|_| lacks(&request.manifest, &found)) else {
                 return happened;
@@ -209,11 +169,11 @@ impl Executor<'_> {
     }
 
     async fn served(&self, kind: &GroupVersionKind) -> Result<ApiResource, ActionResult> {
-        match self.cluster.resource(kind, true).await {
+        match self.applier.cluster.resource(kind, true).await {
             Ok(Some((resource, _))) => Ok(resource),
             // Without its kind the object cannot exist.
             Ok(None) => Err(ActionResult::Gone),
-            Err(error) => Err(ActionResult::Unknown(error.to_string())),
+            Err(error) => Err(outcome::unknown_outcome(error)),
         }
     }
 
@@ -222,31 +182,24 @@ impl Executor<'_> {
         task: &TaskKey,
         act: &OperationAct,
         targets: &[PlacedTarget],
-    ) -> ActionResult {
+    ) -> Result<ActionResult, ActionResult> {
         let key = &task.resource;
         let target = targets.iter().find(|target| target.key == *key);
         let live = || act.live.get(key).map(|live| GroupVersionKind::of(&live.object));
         let Some(kind) = target.map(|target| GroupVersionKind::of(&target.object)).or_else(live)
         else {
-            return ActionResult::Gone;
+            return Err(ActionResult::Gone);
         };
-        let resource = match self.served(&kind).await {
-            Ok(resource) => resource,
-            Err(happened) => return happened,
-        };
-        match self.cluster.read(&resource, key).await {
-            Ok(Some(found)) => outcome::done_outcome(key, "found", &found, false),
-            Ok(None) => ActionResult::Gone,
-            Err(error) => ActionResult::Unknown(error.to_string()),
-        }
+        let resource = self.served(&kind).await?;
+        let found = self.applier.cluster.read(&resource, key).await;
+        let found = found.map_err(outcome::unknown_outcome)?.ok_or(ActionResult::Gone)?;
+        Ok(outcome::done_outcome(key, "found", &found, false))
     }
 
     /// Deletes objects in parallel, for a deletion of the Application.
     pub async fn remove(&self, removals: &[Removal]) -> Result<(), String> {
-        let mut work: Vec<BoxFuture<'_, Result<(), String>>> = Vec::new();
-        for removal in removals {
-            work.push(self.remove_one(removal).boxed());
-        }
+        let work: Vec<BoxFuture<'_, Result<(), String>>> =
+            removals.iter().map(|removal| self.remove_one(removal).boxed()).collect();
         let parallel = self.parallel.max(1);
         let done: Vec<Result<(), String>> =
             futures::stream::iter(work).buffered(parallel).collect().await;
@@ -258,13 +211,13 @@ impl Executor<'_> {
         let Some(resource) = self.resource_of(object).await? else { return Ok(()) };
         let uid = object.uid();
         if removal.release {
-            delete::remove_finalizer(self.through(), &resource, key, uid).await;
+            self.applier.remove_finalizer(&resource, key, uid).await;
         }
         if !removal.delete {
             return Ok(());
         }
-        let _permit = self.requests.acquire().await;
-        match delete::delete_object(self.through(), &resource, key, uid, *propagation).await {
+        let _permit = self.applier.requests.acquire().await;
+        match self.applier.delete_object(&resource, key, uid, *propagation).await {
             ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))
@@ -274,7 +227,7 @@ impl Executor<'_> {
 
     /// Where objects like a live one are; `None` when the cluster has no such kind any more.
     async fn resource_of(&self, object: &Value) -> Result<Option<ApiResource>, String> {
-        let found = self.cluster.resource(&GroupVersionKind::of(object), true).await;
+        let found = self.applier.cluster.resource(&GroupVersionKind::of(object), true).await;
         found.map(|found| found.map(|(resource, _)| resource)).map_err(|error| error.to_string())
     }
 
@@ -287,7 +240,7 @@ impl Executor<'_> {
         for (key, object) in hooks {
             let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
             let Some(resource) = self.resource_of(object).await.map_err(failed)? else { continue };
-            match delete::remove_finalizer(self.through(), &resource, key, object.uid()).await {
+            match self.applier.remove_finalizer(&resource, key, object.uid()).await {
                 ActionResult::Done { .. } | ActionResult::Gone => {}
                 ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                     return Err(failed(words));
@@ -299,7 +252,7 @@ impl Executor<'_> {
 
     /// Creates a hook of a deletion.
     pub async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
-        match self.applier().apply(&hook.request(attempt), None, false, false).await {
+        match self.applier.apply(&hook.request(attempt), None, false, false).await {
             ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot create hook {}: {words}", hook.key))

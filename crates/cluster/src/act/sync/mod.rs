@@ -1,5 +1,6 @@
 //! The actions of a sync: apply, delete, dry run; each returns an outcome.
 
+mod applier;
 pub mod apply;
 pub mod delete;
 pub mod execute;

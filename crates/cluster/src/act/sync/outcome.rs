@@ -1,7 +1,5 @@
 //! Outcome of a request: applied, not found, rejected, or unknown.
 
-use kube::api::{Api, DynamicObject};
-use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::watch::failure::{error_reason, is_unknown};
@@ -16,6 +14,11 @@ pub fn failed_outcome(error: &kube::Error) -> ActionResult {
     } else {
         ActionResult::Failed(error_reason(error))
     }
+}
+
+/// The outcome of an action of which nobody knows what became.
+pub fn unknown_outcome(why: impl std::fmt::Display) -> ActionResult {
+    ActionResult::Unknown(why.to_string())
 }
 
 /// A successful request, with a message as in kubectl (SE-341).
@@ -40,16 +43,4 @@ fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
         return format!("{}/{} {verb}{suffix}", key.kind, key.name);
     }
     format!("{}{suffix}", sync::as_by_kubectl(key, verb))
-}
-
-/// An API for one object; cluster-scoped when the namespace is empty.
-pub fn object_api(
-    client: &kube::Client,
-    resource: &ApiResource,
-    namespace: &str,
-) -> Api<DynamicObject> {
-    match namespace {
-        "" => Api::all_with(client.clone(), resource),
-        namespace => Api::namespaced_with(client.clone(), namespace, resource),
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use super::apply::Applier;
+use super::execute::Executor;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_application::predictions::{DryRun, Predictions};
 
@@ -15,9 +15,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Makes dry runs, `parallel` at once, and keeps the answers. Returns the objects whose dry run
 /// failed, with the reasons.
 pub async fn predict_all(
-    applier: &Applier<'_>,
+    Executor { applier, parallel, .. }: &Executor<'_>,
     runs: Vec<DryRun>,
-    parallel: usize,
     predictions: &mut Predictions,
 ) -> Vec<(ResourceKey, String)> {
     let work = runs.into_iter().map(|run| async move {
@@ -26,7 +25,7 @@ pub async fn predict_all(
         (answer.unwrap_or_else(late), run)
     });
     let mut failed = Vec::new();
-    let mut answers = futures::stream::iter(work).buffered(parallel.max(1));
+    let mut answers = futures::stream::iter(work).buffered((*parallel).max(1));
     while let Some((answer, run)) = answers.next().await {
         match answer {
             Ok(answer) => predictions.keep(run, &answer),

@@ -8,7 +8,6 @@ use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::apply::Applier;
-use super::delete::{DeleteTarget, delete_object};
 use super::meter::Meter;
 use super::retry::TRIES;
 use crate::act::sync::request_limit::RequestLimit;
@@ -40,6 +39,7 @@ impl World {
             server.client_as(US),
             (mark, ClusterReach::default()),
             trigger,
+            None,
             stop,
         );
         let (tracking, requests) = (Tracking::default(), RequestLimit::new(20));
@@ -80,11 +80,6 @@ impl World {
             request.client == US && request.resource == "configmaps" && request.verb == verb
         };
         requests.iter().filter(ours).count()
-    }
-
-    fn through(&self) -> DeleteTarget<'_> {
-        let client = self.cluster.client();
-        DeleteTarget { cluster: &self.cluster, client, meter: Meter::default() }
     }
 
     fn applier(&self) -> Applier<'_> {
@@ -248,14 +243,14 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.inject(&effect, TRIES - 1, "delete");
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
-        let happened = delete_object(world.through(), &resource, &key, &uid, background).await;
+        let happened = world.applier().delete_object(&resource, &key, &uid, background).await;
         assert!(matches!(happened, ActionResult::Done { .. } | ActionResult::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
-        let happened = delete_object(world.through(), &resource, &key, "", background).await;
+        let happened = world.applier().delete_object(&resource, &key, "", background).await;
         assert!(matches!(happened, ActionResult::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }

@@ -16,6 +16,7 @@ use super::error::Error;
 use super::index::{IndexChange, Objects, TrackingMark};
 use super::owner_graph::OwnerGraph;
 use super::raw_object::RawObject;
+use super::surveyed::name_of;
 use super::wanted::WantedKinds;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::watch_error;
@@ -192,10 +193,7 @@ impl Feed {
     }
 
     fn name(&self) -> String {
-        match self.resource.group.as_str() {
-            "" => self.resource.kind.clone(),
-            group => format!("{}.{group}", self.resource.kind),
-        }
+        name_of(&self.resource)
     }
 
     pub(super) fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, IndexChange)> {

@@ -49,6 +49,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use crate::watch::failure::{checked, error_reason};
+use crate::watch::object::object_api;
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 use wavegate_api::resource_key::ResourceKey;
 
@@ -64,7 +65,7 @@ pub use owner_graph::{
     ChangedTree, Excerpt, GraphMember, IsOrphan, OwnerGraph, OwnerLink, TreeReaders,
 };
 pub use reach::{ClusterReach, SurveyMode};
-use surveyed::Survey;
+use surveyed::{Survey, gvk};
 
 /// Version and kinds of a cluster that is not cached, for charts.
 ///
@@ -80,19 +81,9 @@ pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
 
 impl ClusterCache {
     /// A cluster without watches. Instances affected by a change are sent to `trigger`;
-    /// `stop` ends all watches.
+    /// `stop` ends all watches. With `readers`, it has the objects of all kinds, for those who
+    /// read resource trees.
     pub fn new(
-        server: &str,
-        client: kube::Client,
-        (mark, reach): (TrackingMark, ClusterReach),
-        trigger: UnboundedSender<String>,
-        stop: CancellationToken,
-    ) -> Arc<Self> {
-        Self::with_trees(server, client, (mark, reach), trigger, None, stop)
-    }
-
-    /// The same with the objects of all kinds, for those who read resource trees.
-    pub fn with_trees(
         server: &str,
         client: kube::Client,
         (mark, reach): (TrackingMark, ClusterReach),
@@ -282,11 +273,7 @@ impl ClusterCache {
 
     /// An API for one object; cluster-scoped when the namespace is empty.
     pub fn api(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
-        let client = self.client.0.clone();
-        match namespace {
-            "" => Api::all_with(client, resource),
-            namespace => Api::namespaced_with(client, namespace, resource),
-        }
+        object_api(&self.client.0, resource, namespace)
     }
 
     /// Starts watches of these kinds and waits until all are listed. Kinds that do not
@@ -361,11 +348,7 @@ impl ClusterCache {
 
     /// Starts the watches of a kind.
     fn start(self: &Arc<Self>, resource: &ApiResource, namespaced: bool) -> Vec<Arc<Feed>> {
-        let kind = GroupVersionKind {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            kind: resource.kind.clone(),
-        };
+        let kind = gvk(resource);
         let mut feeds = self.feeds.lock();
         let start = |namespace: Option<String>| {
             let feed = feeds.entry((kind.clone(), namespace.clone())).or_insert_with(|| {

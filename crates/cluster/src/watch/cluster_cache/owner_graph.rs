@@ -146,20 +146,12 @@ impl OwnerGraph {
         if !self.is_complete.get() {
             return;
         }
-        let before: BTreeSet<(ResourceKey, String)> = before
-            .iter()
-            .flat_map(|member| {
-                let watchers = self.watchers_of(member).into_iter();
-                watchers.map(|instance| (member.key.clone(), instance))
-            })
-            .collect();
-        let after: BTreeSet<(ResourceKey, String)> = after
-            .into_iter()
-            .flat_map(|member| {
-                let watchers = self.watchers_of(member).into_iter();
-                watchers.map(|instance| (member.key.clone(), instance))
-            })
-            .collect();
+        let watched = |member: &GraphMember| -> BTreeSet<(ResourceKey, String)> {
+            let watchers = self.watchers_of(member).into_iter();
+            watchers.map(|instance| (member.key.clone(), instance)).collect()
+        };
+        let before: BTreeSet<_> = before.iter().flat_map(|member| watched(member)).collect();
+        let after: BTreeSet<_> = after.into_iter().flat_map(watched).collect();
         let changed = before.symmetric_difference(&after);
         let instances: BTreeSet<String> = changed.map(|(_, instance)| instance.clone()).collect();
         self.wake(instances);

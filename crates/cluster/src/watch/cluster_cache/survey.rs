@@ -21,7 +21,7 @@ use super::cache::ClusterCache;
 use super::discovery::plain_version;
 use super::feed::PAGE;
 use super::reach::SurveyMode;
-use super::surveyed::{SurveyFailure, gvk};
+use super::surveyed::{SurveyFailure, gvk, name_of};
 use crate::watch::failure::{error_reason, has_code};
 use wavegate_api::kind::GroupVersionKind;
 
@@ -206,12 +206,14 @@ impl ClusterCache {
                 }
                 Err(Unlisted::NotFound(why)) => {
                     let kind = Some(gvk(&resource));
-                    failed
-                        .insert(name(&resource), SurveyFailure { kind, ..SurveyFailure::new(why) });
+                    failed.insert(
+                        name_of(&resource),
+                        SurveyFailure { kind, ..SurveyFailure::new(why) },
+                    );
                 }
                 Err(Unlisted::Failed(failure)) => {
                     let kind = Some(gvk(&resource));
-                    failed.insert(name(&resource), SurveyFailure { kind, ..failure });
+                    failed.insert(name_of(&resource), SurveyFailure { kind, ..failure });
                 }
             }
         }
@@ -289,11 +291,4 @@ impl ClusterCache {
 /// How an API group is named among the kinds.
 pub(super) fn of_group(group: &str) -> String {
     format!("the API group {group}")
-}
-
-fn name(resource: &ApiResource) -> String {
-    match resource.group.as_str() {
-        "" => resource.kind.clone(),
-        group => format!("{}.{group}", resource.kind),
-    }
 }

@@ -76,3 +76,10 @@ pub(super) fn gvk(resource: &ApiResource) -> GroupVersionKind {
     let ApiResource { group, version, kind, .. } = resource.clone();
     GroupVersionKind { group, version, kind }
 }
+
+pub(super) fn name_of(resource: &ApiResource) -> String {
+    match resource.group.as_str() {
+        "" => resource.kind.clone(),
+        group => format!("{}.{group}", resource.kind),
+    }
+}

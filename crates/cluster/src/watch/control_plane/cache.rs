@@ -144,14 +144,8 @@ impl Cache {
         let (send, receive) = unbounded_channel();
         let inner = self.inner.write();
         for (key, entry) in &inner.objects {
-            let (key, new) = (key.clone(), Some(entry.object.clone()));
-            let _ = send.send(ObjectChange {
-                kind: self.kind,
-                key,
-                old: None,
-                new,
-                origin: Origin::Watch,
-            });
+            let (kind, key, new) = (self.kind, key.clone(), Some(entry.object.clone()));
+            let _ = send.send(ObjectChange { kind, key, old: None, new, origin: Origin::Watch });
         }
         self.subscribers.lock().push(send);
         receive
@@ -244,13 +238,8 @@ impl Cache {
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
         let Some(old) = inner.take(key) else { return };
-        self.publish(ObjectChange {
-            kind: self.kind,
-            key: key.clone(),
-            old: Some(old),
-            new: None,
-            origin,
-        });
+        let (kind, key) = (self.kind, key.clone());
+        self.publish(ObjectChange { kind, key, old: Some(old), new: None, origin });
     }
 
     /// Called with the lock held, so that changes arrive in order.

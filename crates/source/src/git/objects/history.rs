@@ -5,13 +5,14 @@
 
 use std::ffi::OsString;
 
-use super::{Format, MAX_FETCHES, Objects, Remote, Revision, SourceError, disk_use, is_full_hash};
+use super::{Format, MAX_FETCHES, Objects, Remote, Revision, SourceError, is_full_hash};
 
 /// Files are left out where the server supports that.
 const COMMITS_ONLY: &str = "--filter=tree:0";
 
 /// All branches and tags.
-const ALL: [&str; 2] = ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
+pub(super) const ALL: [&str; 2] =
+    ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
 
 /// How the message of a commit begins a line that approves all commits before it.
 const SEAL: &str = "--grep=^Argocd-gpg-seal:";
@@ -85,12 +86,16 @@ impl Objects {
         Ok(self.commit(remote, short).await.ok())
     }
 
-    async fn ready(&mut self, remote: Remote<'_>, is_sha256: bool) -> Result<(), SourceError> {
+    pub(super) async fn ready(
+        &mut self,
+        remote: Remote<'_>,
+        is_sha256: bool,
+    ) -> Result<Format, SourceError> {
         let format = if is_sha256 { Format::Sha256 } else { Format::Sha1 };
         if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
             self.recreate(remote, format).await?;
         }
-        Ok(())
+        Ok(format)
     }
 
     /// Fetches commits with all that lead to them, without their files.
@@ -114,11 +119,7 @@ impl Objects {
         // It has recorded that the server may be asked for what was left out. Older versions
         // would do that for any missing object, without the credentials.
         tokio::fs::write(&config, before).await.map_err(failed)?;
-        if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
-            // `git` exited by itself, so no file is partially written.
-            self.dirty = false;
-        }
-        self.bytes = disk_use(self.directory.path()).await;
+        self.fetched(&outcome).await;
         outcome
     }
 

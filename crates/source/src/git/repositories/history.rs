@@ -37,11 +37,11 @@ impl GitRepositories {
         }
         let ring = self.signatures.ring(&self.git, &self.cache, &address, keys).await?;
         let whole = ring.checked_history(&repository.id, signed.commit, tag.as_ref(), accepted);
-        if let Some(known) = self.signatures.known_history(&whole) {
+        if let Some(known) = self.signatures.histories.get(&whole) {
             return Ok(known);
         }
         let mut history = repository.history.lock().await;
-        if let Some(known) = self.signatures.known_history(&whole) {
+        if let Some(known) = self.signatures.histories.get(&whole) {
             return Ok(known);
         }
         let remote = self.remote(&address, credentials);
@@ -55,11 +55,11 @@ impl GitRepositories {
         let commit = fetched?;
         let check = async |commit: &str| {
             let checked = ring.checked(&repository.id, commit);
-            if let Some(known) = self.signatures.known(&checked) {
+            if let Some(known) = self.signatures.known.get(&checked) {
                 return Ok(known);
             }
             let signature = ring.check(&self.git, &address, &history, commit, None).await?;
-            self.signatures.keep(checked, &signature);
+            self.signatures.known.keep(checked, &signature);
             Ok::<_, SourceError>(signature)
         };
         let too_many = |what: &str, limit: usize| {
@@ -99,7 +99,7 @@ impl GitRepositories {
                 refused.push((commit, signature));
             }
         }
-        self.signatures.keep_history(whole, &refused);
+        self.signatures.histories.keep(whole, &refused);
         Ok(refused)
     }
 }

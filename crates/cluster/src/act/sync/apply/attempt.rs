@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::applier::Applier;
+use super::Applier;
 use super::send::Sender;
 use super::{merge, migrate};
 use crate::watch::failure::{error_reason, has_code};
@@ -15,8 +15,6 @@ use wavegate_engine::sync::{ActionResult, ApplyMethod, ApplyRequest};
 pub(super) enum ApplyAttempt {
     /// The response of the server, and the verb for messages.
     Answered(&'static str, Result<Value, kube::Error>),
-    /// The apply is complete, without a further attempt.
-    Ended(ActionResult),
     /// The live object is outdated.
     Outdated,
     /// `live` is as the target wants it; no request was sent.
@@ -31,7 +29,7 @@ impl Applier<'_> {
         apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         send: &Sender<'_>,
-    ) -> ApplyAttempt {
+    ) -> Result<ApplyAttempt, ActionResult> {
         let target = apply.manifest.as_ref();
         let (verb, answer) = match (how, live) {
             (ApplyMethod::ServerSide, found) => {
@@ -41,10 +39,10 @@ impl Applier<'_> {
                     if has_code(&error, 409)
                         || (has_code(&error, 422) && self.has_changed(found, send).await)
                     {
-                        return ApplyAttempt::Outdated;
+                        return Ok(ApplyAttempt::Outdated);
                     }
                     let key = send.key;
-                    return ApplyAttempt::Ended(ActionResult::Failed(format!(
+                    return Err(ActionResult::Failed(format!(
                         "Failed to perform client-side apply migration for {key}: {}",
                         error_reason(&error)
                     )));
@@ -55,7 +53,7 @@ impl Applier<'_> {
                 ("created", send.create(&merge::with_last_applied(target)).await)
             }
             (ApplyMethod::ClientSide, Some(live)) => match merge::three_way(target, live) {
-                None => return ApplyAttempt::Unchanged(live.clone()),
+                None => return Ok(ApplyAttempt::Unchanged(live.clone())),
                 Some(patch) => ("configured", send.merge(&patch, live).await),
             },
             (ApplyMethod::Replace | ApplyMethod::Update | ApplyMethod::Create, None) => {
@@ -66,7 +64,7 @@ impl Applier<'_> {
             }
             (ApplyMethod::Update, Some(live)) => ("updated", send.replace(target, live).await),
         };
-        ApplyAttempt::Answered(verb, answer)
+        Ok(ApplyAttempt::Answered(verb, answer))
     }
 
     /// Whether the object has another version now: then a patch may not fit it, which is no

@@ -9,21 +9,23 @@ use kube::core::Resource;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::applier::Applier;
-use crate::act::sync::meter::Meter;
-use crate::act::sync::request_limit::RequestLimit;
+use crate::act::sync::applier::Applier;
 use crate::act::sync::retry;
 use crate::act::sync::secrets::redacted_error;
 use crate::watch::failure::checked;
 use wavegate_api::raw::{edit_metadata, require_version};
 use wavegate_api::resource_key::ResourceKey;
 
+/// The requests, by their method and the type of their body.
+const CREATE: (http::Method, &str) = (http::Method::POST, "application/json");
+const REPLACE: (http::Method, &str) = (http::Method::PUT, "application/json");
+const MERGE: (http::Method, &str) = (http::Method::PATCH, "application/merge-patch+json");
+const JSON_PATCH: (http::Method, &str) = (http::Method::PATCH, "application/json-patch+json");
+const SERVER_SIDE: (http::Method, &str) = (http::Method::PATCH, "application/apply-patch+yaml");
+
 /// Sends requests for one object.
 pub(super) struct Sender<'a> {
-    client: &'a kube::Client,
-    requests: &'a RequestLimit,
-    meter: Meter<'a>,
-    manager: &'a str,
+    applier: &'a Applier<'a>,
     pub resource: &'a ApiResource,
     pub key: &'a ResourceKey,
     pub dry_run: bool,
@@ -32,63 +34,56 @@ pub(super) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     pub fn new(
-        applier: &'a Applier<'_>,
+        applier: &'a Applier<'a>,
         resource: &'a ApiResource,
         key: &'a ResourceKey,
         validate: bool,
         dry_run: bool,
     ) -> Self {
-        let (client, manager) = (applier.client, applier.manager);
-        let (requests, meter) = (applier.requests, applier.meter);
-        Self { client, requests, meter, manager, resource, key, dry_run, validate }
+        Self { applier, resource, key, dry_run, validate }
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
-        self.send(http::Method::POST, None, "application/json", object, "").await
+        self.send(&CREATE, object, "").await
     }
 
     /// Creates with a single request, for callers that check whether it was executed
     /// before they send another one.
     pub async fn create_once(&self, object: &Value) -> Result<Value, kube::Error> {
-        let request = self.request(http::Method::POST, None, "application/json", object, "")?;
+        let request = self.request(&CREATE, object, "")?;
         self.once(request, object).await
     }
 
     pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
         let mut object = object.clone();
         require_version(&mut object, live);
-        self.send(http::Method::PUT, Some(()), "application/json", &object, "").await
+        self.send(&REPLACE, &object, "").await
     }
 
     /// Sends a merge patch for the version of `live`.
     pub async fn merge(&self, patch: &Value, live: &Value) -> Result<Value, kube::Error> {
         let mut patch = patch.clone();
         require_version(&mut patch, live);
-        let type_ = "application/merge-patch+json";
-        self.send(http::Method::PATCH, Some(()), type_, &patch, "").await
+        self.send(&MERGE, &patch, "").await
     }
 
     pub async fn json_patch(&self, patch: &Value) -> Result<Value, kube::Error> {
-        let type_ = "application/json-patch+json";
-        self.send(http::Method::PATCH, Some(()), type_, patch, "").await
+        self.send(&JSON_PATCH, patch, "").await
     }
 
     pub async fn server_side(&self, object: &Value) -> Result<Value, kube::Error> {
         let mut object = object.clone();
         edit_metadata(&mut object, |metadata| drop(metadata.remove("managedFields")));
-        let type_ = "application/apply-patch+yaml";
-        self.send(http::Method::PATCH, Some(()), type_, &object, "&force=true").await
+        self.send(&SERVER_SIDE, &object, "&force=true").await
     }
 
     async fn send(
         &self,
-        method: http::Method,
-        named: Option<()>,
-        type_: &str,
+        of: &(http::Method, &str),
         body: &Value,
         more: &str,
     ) -> Result<Value, kube::Error> {
-        let request = self.request(method, named, type_, body, more)?;
+        let request = self.request(of, body, more)?;
         retry::on_transient_errors(self.key, || self.once(request.clone(), body)).await
     }
 
@@ -99,45 +94,43 @@ impl<'a> Sender<'a> {
         request: http::Request<Vec<u8>>,
         body: &Value,
     ) -> Result<Value, kube::Error> {
-        let permit = self.requests.acquire().await;
+        let permit = self.applier.requests.acquire().await;
         let verb = match *request.method() {
             http::Method::POST => "Create",
             http::Method::PUT => "Update",
             _ => "Patch",
         };
-        let answer = self.client.request(request).await;
+        let answer = self.applier.client.request(request).await;
         drop(permit);
         let of = (self.resource.plural.as_str(), self.key.namespace.as_str());
-        self.meter.answered((verb, self.dry_run), of, &answer);
-        self.requests.follow(&answer);
+        self.applier.meter.answered((verb, self.dry_run), of, &answer);
+        self.applier.requests.follow(&answer);
         answer.map_err(|error| redacted_error(error, self.key, body))
     }
 
     fn request(
         &self,
-        method: http::Method,
-        named: Option<()>,
-        type_: &str,
+        (method, type_): &(http::Method, &str),
         body: &Value,
         more: &str,
     ) -> Result<http::Request<Vec<u8>>, kube::Error> {
         checked(self.key)?;
         let namespace = Some(self.key.namespace.as_str()).filter(|ns| !ns.is_empty());
         let mut path = DynamicObject::url_path(self.resource, namespace);
-        if named.is_some() {
+        if *method != http::Method::POST {
             path.push('/');
             path.push_str(&self.key.name);
         }
         let validation = if self.validate { "Strict" } else { "Ignore" };
         let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
-        let manager = self.manager;
+        let manager = self.applier.manager;
         let query = format!("fieldManager={manager}&fieldValidation={validation}{dry_run}{more}");
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
         http::Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(format!("{path}?{query}"))
             .header(http::header::ACCEPT, "application/json")
-            .header(http::header::CONTENT_TYPE, type_)
+            .header(http::header::CONTENT_TYPE, *type_)
             .body(body)
             .map_err(kube::Error::HttpError)
     }

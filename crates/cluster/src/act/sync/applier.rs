@@ -1,4 +1,4 @@
-//! What an object is applied with.
+//! What writes of a sync to a cluster need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::ClusterCache;
 use wavegate_application::owner::DeletionOwner;
 
-/// Applies objects for one Application.
+/// Applies and deletes objects for one Application.
 #[derive(Clone, Copy)]
 pub struct Applier<'a> {
     /// The cluster.
