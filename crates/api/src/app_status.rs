@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::app_spec::{ApplicationDestination, IgnoreDifference};
 use super::operation::{OperationInitiator, OperationState};
 use super::source::{ApplicationSource, SourceHydratorStatus};
-use super::sources;
 use super::time::Time;
 
 lenient! {
@@ -219,20 +218,5 @@ impl HealthStatus {
     /// The worse of the two.
     pub fn worst(self, other: Self) -> Self {
         self.max(other)
-    }
-}
-
-impl SyncStatus {
-    /// The compared revisions: `revisions` when it has items, else `revision` as the only
-    /// item; empty when neither is set (AS-351).
-    pub fn revisions(&self) -> Vec<String> {
-        sources::listed(&self.revision, &self.revisions)
-    }
-}
-
-impl RevisionHistory {
-    /// The deployed revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        sources::listed(&self.revision, &self.revisions)
     }
 }

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::app_spec::AutomatedSync;
+use super::listed::ListedWord;
 use super::operation::OperationPhase;
 use super::raw::Raw;
 use super::read::read_leniently;
@@ -26,7 +27,7 @@ lenient! {
     /// The status of an Application.
     pub struct StatusView {
         /// The sync status.
-        pub sync: SyncView,
+        pub sync: ListedWord,
         /// The health.
         pub health: HealthView,
         /// The state of the running operation, or of the last one.
@@ -35,12 +36,6 @@ lenient! {
         pub conditions: Vec<ConditionView>,
         /// When it was compared.
         pub reconciled_at: Value,
-    }
-
-    /// A sync status.
-    pub struct SyncView {
-        /// Its word.
-        pub status: String,
     }
 
     /// A health.
@@ -176,13 +171,6 @@ impl SpecView {
     /// Reads the spec of a stored Application.
     pub fn of(application: &Value) -> Self {
         read_leniently(application.spec())
-    }
-}
-
-impl SyncResultView {
-    /// The synced revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        super::sources::listed(&self.revision, &self.revisions)
     }
 }
 

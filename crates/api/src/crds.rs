@@ -89,7 +89,7 @@ fn application_set() -> Value {
     nest_templates(&mut spec);
     nest_generators(&mut spec);
     let status = schema::<ApplicationSetStatus>();
-    let mut crd = definition(
+    with_status(definition(
         &ARGO_CD,
         [ApplicationSet::KIND, ApplicationSet::PLURAL, "applicationset"],
         &["appset", "appsets"],
@@ -110,9 +110,7 @@ fn application_set() -> Value {
             wide("Strategy", "string", ".spec.strategy.type", "Strategy type"),
             column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
-    );
-    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    crd
+    ))
 }
 
 fn application() -> Value {
@@ -162,7 +160,7 @@ fn app_project() -> Value {
 }
 
 fn rollout_policy() -> Value {
-    let mut crd = definition(
+    with_status(definition(
         &WAVEGATE,
         [steering::POLICY, steering::POLICIES, "rolloutpolicy"],
         &["rpol"],
@@ -179,13 +177,11 @@ fn rollout_policy() -> Value {
             ),
             column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
-    );
-    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    crd
+    ))
 }
 
 fn rollout_run() -> Value {
-    let mut crd = definition(
+    with_status(definition(
         &WAVEGATE,
         [steering::RUN, steering::RUNS, "rolloutrun"],
         &["rrun"],
@@ -200,7 +196,11 @@ fn rollout_run() -> Value {
             wide("Message", "string", ".status.message", "What it waits for, or how it ended"),
             column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
-    );
+    ))
+}
+
+/// The status is written apart from the rest.
+fn with_status(mut crd: Value) -> Value {
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     crd
 }
@@ -319,9 +319,7 @@ fn bound(schema: &mut Value) {
     if node.get("format").is_some_and(|format| format != "date-time") {
         node.remove("format");
     }
-    if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
-        node.insert("description".to_owned(), Value::String(text));
-    }
+    summarize(node);
     let free =
         |node: &Map<String, Value>| !["enum", "format"].iter().any(|one| node.contains_key(*one));
     let limit = match node.get("type").and_then(Value::as_str) {
@@ -333,17 +331,11 @@ fn bound(schema: &mut Value) {
     if let Some((keyword, most)) = limit {
         node.entry(keyword).or_insert_with(|| json!(most));
     }
-    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
-    for (name, property) in properties.into_iter().flatten() {
-        // Of a condition on a label, whose type has any word.
-        if name == "operator" {
-            property["enum"] = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
-        }
-        bound(property);
+    // Of a condition on a label, whose type has any word.
+    if let Some(operator) = node.get_mut("properties").and_then(|all| all.get_mut("operator")) {
+        operator["enum"] = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
     }
-    for child in ["items", "additionalProperties"] {
-        node.get_mut(child).into_iter().for_each(bound);
-    }
+    each_below(node, bound);
 }
 
 /// Removes keywords that reject or change input, at every depth.
@@ -355,21 +347,19 @@ fn soften(schema: &mut Value) {
     for keyword in ["default", "format", "minimum", "maximum", "title", "nullable"] {
         node.remove(keyword);
     }
-    if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
-        node.insert("description".to_owned(), Value::String(text));
-    }
-    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
-    properties.into_iter().flat_map(Map::values_mut).for_each(soften);
-    for child in ["items", "additionalProperties"] {
-        if let Some(child) = node.get_mut(child) {
-            soften(child);
-        }
-    }
+    summarize(node);
+    each_below(node, soften);
     if node.get("type").is_some_and(|type_| type_ == "string") {
         // Some API servers treat the empty string as null (Kubernetes 1.20 when built
         // with a newer Go).
-        // when built with a Go that is newer than itself).
         node.insert("nullable".to_owned(), json!(true));
+    }
+}
+
+/// Shortens the description.
+fn summarize(node: &mut Map<String, Value>) {
+    if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
+        node.insert("description".to_owned(), Value::String(text));
     }
 }
 
@@ -418,10 +408,14 @@ fn nest_generators(spec: &mut Value) {
 fn remove_descriptions(schema: &mut Value) {
     let Some(node) = schema.as_object_mut() else { return };
     node.remove("description");
-    let empty = &mut Map::new();
-    let properties = node.get_mut("properties").and_then(Value::as_object_mut).unwrap_or(empty);
-    properties.values_mut().for_each(remove_descriptions);
+    each_below(node, remove_descriptions);
+}
+
+/// Changes the schemas directly below one.
+fn each_below(node: &mut Map<String, Value>, change: fn(&mut Value)) {
+    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(change);
     for child in ["items", "additionalProperties"] {
-        node.get_mut(child).into_iter().for_each(remove_descriptions);
+        node.get_mut(child).into_iter().for_each(change);
     }
 }

@@ -30,15 +30,8 @@ pub enum HookType {
 
 impl HookType {
     /// The hook type as written in annotations and results.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PreSync => "PreSync",
-            Self::Sync => "Sync",
-            Self::PostSync => "PostSync",
-            Self::SyncFail => "SyncFail",
-            Self::PreDelete => "PreDelete",
-            Self::PostDelete => "PostDelete",
-        }
+    pub fn as_str(self) -> &'static str {
+        ROLES.iter().find(|(_, type_)| *type_ == Some(self)).map_or("", |(word, _)| word)
     }
 
     /// The sync phase that runs the hook; `None` for deletion hooks (SE-520).
@@ -74,12 +67,23 @@ impl Role {
     }
 }
 
-/// The words of the annotation of Argo CD for the role of an object.
-const ROLES: [&str; 7] =
-    ["PreSync", "Sync", "PostSync", "SyncFail", "PreDelete", "PostDelete", "Skip"];
+/// The words of the annotation of Argo CD for the role of an object; `Skip` is no type of a hook.
+const ROLES: [(&str, Option<HookType>); 7] = [
+    ("PreSync", Some(HookType::PreSync)),
+    ("Sync", Some(HookType::Sync)),
+    ("PostSync", Some(HookType::PostSync)),
+    ("SyncFail", Some(HookType::SyncFail)),
+    ("PreDelete", Some(HookType::PreDelete)),
+    ("PostDelete", Some(HookType::PostDelete)),
+    ("Skip", None),
+];
 
-/// The words of its annotation for deletion policies.
-const POLICIES: [&str; 3] = ["BeforeHookCreation", "HookFailed", "HookSucceeded"];
+/// The words of the annotations of Argo CD and of Helm for deletion policies.
+const POLICIES: [(&str, &str, DeletePolicy); 3] = [
+    ("BeforeHookCreation", "before-hook-creation", DeletePolicy::BeforeHookCreation),
+    ("HookFailed", "hook-failed", DeletePolicy::HookFailed),
+    ("HookSucceeded", "hook-succeeded", DeletePolicy::HookSucceeded),
+];
 
 /// A part of an annotation that has no effect (SE-183, SE-185, SE-186).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +99,15 @@ pub struct WithoutEffect<'a> {
 /// What the annotations of Argo CD about hooks and waves say and means nothing, in an object that is
 /// not [`Role::Ignored`]. Those of Helm are of charts that others write, and know more words.
 pub fn without_effect(object: &Value) -> Vec<WithoutEffect<'_>> {
-    let unknown = |annotation: &'static str, known: &'static [&'static str]| {
-        let parts =
-            annotation_items(object, annotation).into_iter().filter(|part| !known.contains(part));
-        parts.map(move |part| WithoutEffect { annotation, part, instead: known.join(", ") })
+    let unknown = |annotation: &'static str, known: Vec<&str>| {
+        let instead = known.join(", ");
+        let mut parts = annotation_items(object, annotation);
+        parts.retain(|part| !known.contains(part));
+        parts.into_iter().map(move |part| WithoutEffect {
+            annotation,
+            part,
+            instead: instead.clone(),
+        })
     };
     let wave = annotation_of(object, SYNC_WAVE).filter(|text| text.parse::<i64>().is_err());
     let wave = wave.map(|part| WithoutEffect {
@@ -106,30 +115,20 @@ pub fn without_effect(object: &Value) -> Vec<WithoutEffect<'_>> {
         part,
         instead: "a whole number without spaces".to_owned(),
     });
-    let words = unknown(HOOK, &ROLES).chain(unknown(HOOK_DELETE_POLICY, &POLICIES));
-    words.chain(wave).collect()
+    let roles = unknown(HOOK, ROLES.map(|(word, _)| word).to_vec());
+    let policies = unknown(HOOK_DELETE_POLICY, POLICIES.map(|(word, _, _)| word).to_vec());
+    roles.chain(policies).chain(wave).collect()
 }
 
 /// Role of a raw object in a sync, from its annotations.
 pub fn hook_role(object: &Value) -> Role {
-    let mut skip = false;
-    let mut types = Vec::new();
-    for item in annotation_items(object, HOOK) {
-        match item {
-            "PreSync" => types.push(HookType::PreSync),
-            "Sync" => types.push(HookType::Sync),
-            "PostSync" => types.push(HookType::PostSync),
-            "SyncFail" => types.push(HookType::SyncFail),
-            "PreDelete" => types.push(HookType::PreDelete),
-            "PostDelete" => types.push(HookType::PostDelete),
-            "Skip" => skip = true,
-            _ => {}
-        }
-    }
+    let items = annotation_items(object, HOOK);
+    let type_of = |item: &&str| ROLES.iter().find(|(word, _)| word == item)?.1;
+    let mut types: Vec<HookType> = items.iter().filter_map(type_of).collect();
     if !types.is_empty() {
         return Role::Hook(types);
     }
-    if skip {
+    if items.contains(&"Skip") {
         return Role::Skip;
     }
     let is_argo_hook = annotation_of(object, HOOK).is_some();
@@ -169,23 +168,10 @@ pub enum DeletePolicy {
 /// Deletion policies of a hook (SE-185), from Argo CD's and Helm's annotations together;
 /// `BeforeHookCreation` when neither has a supported value.
 pub fn delete_policies(object: &Value) -> BTreeSet<DeletePolicy> {
-    let ours =
-        annotation_items(object, HOOK_DELETE_POLICY).into_iter().filter_map(|item| match item {
-            "BeforeHookCreation" => Some(DeletePolicy::BeforeHookCreation),
-            "HookFailed" => Some(DeletePolicy::HookFailed),
-            "HookSucceeded" => Some(DeletePolicy::HookSucceeded),
-            _ => None,
-        });
-    let helms =
-        annotation_items(object, HELM_HOOK_DELETE_POLICY).into_iter().filter_map(
-            |item| match item {
-                "before-hook-creation" => Some(DeletePolicy::BeforeHookCreation),
-                "hook-failed" => Some(DeletePolicy::HookFailed),
-                "hook-succeeded" => Some(DeletePolicy::HookSucceeded),
-                _ => None,
-            },
-        );
-    let mut policies: BTreeSet<DeletePolicy> = ours.chain(helms).collect();
+    let ours = annotation_items(object, HOOK_DELETE_POLICY);
+    let helms = annotation_items(object, HELM_HOOK_DELETE_POLICY);
+    let named = POLICIES.iter().filter(|(our, helm, _)| ours.contains(our) || helms.contains(helm));
+    let mut policies: BTreeSet<DeletePolicy> = named.map(|(_, _, policy)| *policy).collect();
     if policies.is_empty() {
         policies.insert(DeletePolicy::BeforeHookCreation);
     }

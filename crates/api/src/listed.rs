@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::app_spec::{ApplicationDestination, AutomatedSync};
 use super::operation::OperationPhase;
+use super::pod::ObjectCondition;
 use super::source::SourceHydrator;
 use super::sources;
 
@@ -90,7 +91,7 @@ lenient! {
         /// Health.
         pub health: ListedWord,
         /// Errors and warnings.
-        pub conditions: Vec<ListedCondition>,
+        pub conditions: Vec<ObjectCondition>,
         /// The operation that runs, or the last one.
         pub operation_state: ListedOperationState,
     }
@@ -111,19 +112,6 @@ lenient! {
         pub finished_at: String,
         /// What was requested.
         pub operation: ListedOperation,
-    }
-
-    /// A condition of any kind.
-    pub struct ListedCondition {
-        /// Its type.
-        #[serde(rename = "type")]
-        pub type_: String,
-        /// True, False or Unknown.
-        pub status: String,
-        /// Its reason.
-        pub reason: String,
-        /// Its message.
-        pub message: String,
     }
 
     /// A RoleBinding or ClusterRoleBinding.
@@ -177,7 +165,7 @@ lenient! {
     /// Status of a CustomResourceDefinition.
     pub struct DefinitionStatusView {
         /// Conditions.
-        pub conditions: Vec<ListedCondition>,
+        pub conditions: Vec<ObjectCondition>,
     }
 }
 
@@ -216,12 +204,4 @@ impl ListedOperationState {
     pub fn phase(&self) -> OperationPhase {
         OperationPhase::from_word(&self.phase)
     }
-}
-
-/// The first condition of a type.
-pub fn condition_of<'c>(
-    conditions: &'c [ListedCondition],
-    type_: &str,
-) -> Option<&'c ListedCondition> {
-    conditions.iter().find(|one| one.type_ == type_)
 }

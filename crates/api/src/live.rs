@@ -16,7 +16,7 @@ use super::operation::OperationInitiator;
 use super::raw::Raw;
 use super::read::read_leniently;
 use super::source::NameValue;
-use super::sources::{InEffect, listed};
+use super::sources::InEffect;
 use super::time::Time;
 
 /// Defines structs that are only read, all fields of which may be absent.
@@ -303,27 +303,6 @@ impl LiveSetSpec {
     /// That of an ApplicationSet.
     pub fn of(set: &Value) -> Self {
         read_leniently(set.spec())
-    }
-}
-
-impl LiveSyncStatus {
-    /// The compared revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        listed(&self.revision, &self.revisions)
-    }
-}
-
-impl LiveSyncResult {
-    /// The revisions of the sync, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        listed(&self.revision, &self.revisions)
-    }
-}
-
-impl LiveSync {
-    /// The requested revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        listed(&self.revision, &self.revisions)
     }
 }
 

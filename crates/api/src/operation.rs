@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
 use super::read::{ReadError, read_leniently};
 use super::source::{ApplicationSource, NameValue};
-use super::sources;
 use super::time::Time;
 
 lenient! {
@@ -290,31 +289,11 @@ impl RequestView {
 
     /// The requested revisions, by source; empty for none.
     pub fn revisions(&self) -> Vec<String> {
-        let sync = self.sync.as_ref();
-        sync.map(|sync| sources::listed(&sync.revision, &sync.revisions)).unwrap_or_default()
-    }
-}
-
-impl SyncOperation {
-    /// The requested revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        sources::listed(&self.revision, &self.revisions)
-    }
-}
-
-impl SyncOperationResult {
-    /// The pinned revisions, by source; empty for none.
-    pub fn revisions(&self) -> Vec<String> {
-        sources::listed(&self.revision, &self.revisions)
+        self.sync.as_ref().map(SyncRequestView::revisions).unwrap_or_default()
     }
 }
 
 impl Operation {
-    /// Whether the operation has an info item with this name and value.
-    pub fn has_info(&self, name: &str, value: &str) -> bool {
-        self.info.iter().any(|info| info.name == name && info.value == value)
-    }
-
     /// Whether it syncs the whole Application: not a dry run, and not only some resources.
     pub fn is_full(&self) -> bool {
         self.sync.as_ref().is_none_or(|sync| !sync.dry_run && sync.resources.is_empty())

@@ -276,66 +276,8 @@ fn ascii_label(label: &str) -> String {
     if label.is_ascii() {
         return label.to_owned();
     }
-    punycode(label).map_or_else(|| label.to_owned(), |coded| format!("xn--{coded}"))
-}
-
-fn punycode(label: &str) -> Option<String> {
-    const BASE: u32 = 36;
-    let letter = |digit: u32| {
-        char::from_digit(digit, BASE).map(|c| match c {
-            '0'..='9' => char::from(b'a' + (c as u8 - b'0')),
-            'a'..='p' => char::from(c as u8 + 10),
-            _ => char::from(b'0' + (c as u8 - b'q')),
-        })
-    };
-    let points: Vec<u32> = label.chars().map(u32::from).collect();
-    let mut coded: String = label.chars().filter(char::is_ascii).collect();
-    let basic = u32::try_from(coded.len()).ok()?;
-    if basic > 0 {
-        coded.push('-');
-    }
-    let (mut next, mut delta, mut bias, mut done) = (128_u32, 0_u32, 72_u32, basic);
-    while (done as usize) < points.len() {
-        let lowest = points.iter().copied().filter(|point| *point >= next).min()?;
-        delta = delta.checked_add((lowest - next).checked_mul(done + 1)?)?;
-        next = lowest;
-        for point in &points {
-            if *point < next {
-                delta = delta.checked_add(1)?;
-            }
-            if *point != next {
-                continue;
-            }
-            let mut rest = delta;
-            let mut at = BASE;
-            loop {
-                let threshold = at.saturating_sub(bias).clamp(1, 26);
-                if rest < threshold {
-                    break;
-                }
-                coded.push(letter(threshold + (rest - threshold) % (BASE - threshold))?);
-                rest = (rest - threshold) / (BASE - threshold);
-                at += BASE;
-            }
-            coded.push(letter(rest)?);
-            bias = adapted(delta, done + 1, done == basic);
-            (delta, done) = (0, done + 1);
-        }
-        (delta, next) = (delta.checked_add(1)?, next + 1);
-    }
-    Some(coded)
-}
-
-/// The next bias of Punycode.
-fn adapted(delta: u32, points: u32, is_first: bool) -> u32 {
-    let mut delta = if is_first { delta / 700 } else { delta / 2 };
-    delta += delta / points;
-    let mut steps = 0;
-    while delta > 455 {
-        delta /= 35;
-        steps += 36;
-    }
-    steps + 36 * delta / (delta + 38)
+    idna::punycode::encode_str(label)
+        .map_or_else(|| label.to_owned(), |coded| format!("xn--{coded}"))
 }
 
 /// The text with its percent escapes decoded. Those of special characters of URLs and of

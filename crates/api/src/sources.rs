@@ -61,8 +61,33 @@ pub fn compared_revisions(application: &Value) -> Vec<String> {
     application.pointer("/status/sync").map(listed_revisions).unwrap_or_default()
 }
 
+/// Gives types with these fields their revisions.
+macro_rules! revisions {
+    ($($module:ident::$name:ident,)*) => {$(
+        impl super::$module::$name {
+            /// The revisions, by source: `revisions` if one of them is set, else `revision` as the
+            /// only item; empty when neither is set (AS-351).
+            pub fn revisions(&self) -> Vec<String> {
+                listed(&self.revision, &self.revisions)
+            }
+        }
+    )*};
+}
+
+revisions! {
+    app_status::SyncStatus,
+    app_status::RevisionHistory,
+    app_view::SyncResultView,
+    live::LiveSyncStatus,
+    live::LiveSyncResult,
+    live::LiveSync,
+    operation::SyncOperation,
+    operation::SyncOperationResult,
+    operation::SyncRequestView,
+}
+
 /// The same of typed fields.
-pub(super) fn listed(revision: &str, revisions: &[String]) -> Vec<String> {
+fn listed(revision: &str, revisions: &[String]) -> Vec<String> {
     match revisions.iter().any(|revision| !revision.is_empty()) {
         true => revisions.to_vec(),
         false => {

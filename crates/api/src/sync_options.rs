@@ -8,16 +8,12 @@ use super::annotations::{SYNC_OPTIONS, annotation_items};
 pub const PRUNE_FALSE: &str = "Prune=false";
 /// `Prune=confirm` (SE-313).
 pub const PRUNE_CONFIRM: &str = "Prune=confirm";
-/// `Delete=confirm` (SE-315).
-pub const DELETE_CONFIRM: &str = "Delete=confirm";
 /// Disables schema validation (SE-310).
 pub const VALIDATE_FALSE: &str = "Validate=false";
 /// A missing resource type does not fail the dry run (SE-311).
 pub const SKIP_DRY_RUN_ON_MISSING_RESOURCE: &str = "SkipDryRunOnMissingResource=true";
 /// Prunes after all other resources are healthy (SE-316).
 pub const PRUNE_LAST: &str = "PruneLast=true";
-/// Key of the deletion propagation policy (SE-317).
-pub const PRUNE_PROPAGATION_POLICY: &str = "PrunePropagationPolicy";
 /// Skips resources that are in sync (SE-318).
 pub const APPLY_OUT_OF_SYNC_ONLY: &str = "ApplyOutOfSyncOnly=true";
 /// Replaces instead of applying (SE-319).
@@ -59,18 +55,9 @@ impl SyncOptions {
 
     /// The value of the first option with this key (SE-019).
     pub fn value(&self, key: &str) -> Option<&str> {
-        self.iter()
+        self.0
+            .iter()
             .find_map(|option| option.split_once('=').filter(|(own, _)| *own == key))
             .map(|(_, value)| value)
-    }
-
-    /// All options, in the order written.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
-    }
-
-    /// Whether there are no options.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }

@@ -55,16 +55,12 @@ impl fmt::Display for Unknown {
 /// The unknown fields of an ApplicationSet, ordered by path. `status` is not checked,
 /// since users do not write it.
 pub fn in_application_set(set: &Value) -> Vec<Unknown> {
-    let mut unknown = Vec::new();
-    application_set().find(set, &mut String::new(), &mut unknown);
-    unknown
+    application_set().unknown_in(set)
 }
 
 /// The same of a RolloutPolicy.
 pub fn in_policy(policy: &Value) -> Vec<Unknown> {
-    let mut unknown = Vec::new();
-    self::policy().find(policy, &mut String::new(), &mut unknown);
-    unknown
+    self::policy().unknown_in(policy)
 }
 
 /// The unknown fields that may concern the rollout strategy: below `spec.strategy`, or
@@ -118,19 +114,13 @@ fn unknown_of_gate(set: &Value) -> Vec<Unknown> {
 
 /// The unknown fields of a generated Application.
 pub fn in_application(application: &Value) -> Vec<Unknown> {
-    let mut unknown = Vec::new();
-    self::application().find(application, &mut String::new(), &mut unknown);
-    unknown
+    self::application().unknown_in(application)
 }
 
 /// The unknown fields of a source, by their path in it.
 pub fn in_source(source: &Value) -> Vec<Unknown> {
-    let mut unknown = Vec::new();
-    let known = self::application().field("spec").and_then(|spec| spec.field("source"));
-    if let Some(known) = known {
-        known.find(source, &mut String::new(), &mut unknown);
-    }
-    unknown
+    let known = application().field("spec").and_then(|spec| spec.field("source"));
+    known.map(|known| known.unknown_in(source)).unwrap_or_default()
 }
 
 /// Known fields at a path of an object.
@@ -180,6 +170,12 @@ impl Known {
         }
     }
 
+    fn unknown_in(&self, value: &Value) -> Vec<Unknown> {
+        let mut unknown = Vec::new();
+        self.find(value, &mut String::new(), &mut unknown);
+        unknown
+    }
+
     fn find(&self, value: &Value, path: &mut String, unknown: &mut Vec<Unknown>) {
         let end = path.len();
         match (self, value) {
@@ -216,9 +212,7 @@ impl Known {
             _ => {}
         }
     }
-}
 
-impl Known {
     /// Removes unknown fields, as the API server does.
     fn prune(&self, value: &mut Value) {
         match (self, value) {
@@ -245,16 +239,10 @@ fn object<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Arc<Known> {
 
 /// A whole resource with known fields.
 fn resource<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Known {
-    let any = Arc::new(Known::Any);
-    let metadata = METADATA.map(|name| (name.to_owned(), Arc::clone(&any)));
-    let metadata = Arc::new(Known::Object(BTreeMap::from(metadata)));
-    let fields = fields.map(|(name, known)| (name.to_owned(), known));
-    let mut all = BTreeMap::from(fields);
-    all.insert("metadata".to_owned(), metadata);
-    for name in ["apiVersion", "kind", "status"] {
-        all.insert(name.to_owned(), Arc::clone(&any));
-    }
-    Known::Object(all)
+    let any = |name: &'static str| (name, Arc::new(Known::Any));
+    let common = ["apiVersion", "kind", "status"].map(any).into_iter();
+    let all = common.chain([("metadata", object(METADATA.map(any)))]).chain(fields);
+    Known::Object(all.map(|(name, known)| (name.to_owned(), known)).collect())
 }
 
 fn application() -> &'static Known {

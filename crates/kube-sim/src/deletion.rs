@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::answer::Reply;
+use super::convert;
 use super::errors::ApiError;
 use super::gc::Propagation;
 use super::kinds::Kind;
 use super::place::{Key, Place, ResourceKey};
-use super::read;
 use super::request::{Call, Query, View};
 use super::selectors::Selectors;
 use super::stored::{Stored, partial, to_json};
@@ -143,7 +143,7 @@ pub(crate) fn delete(
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         return Ok(Reply::value(200, &status));
     }
-    Ok(Reply::Json(200, read::render(&kind, &last, View::Object, &call.query, writer.now)))
+    Ok(Reply::Json(200, convert::served(&kind, &last).json.clone()))
 }
 
 /// Deletes all objects that a list would give.

@@ -135,10 +135,14 @@ impl ApiError {
         Self { code, reason, message: message.into(), details: Box::default() }
     }
 
-    fn on(mut self, kind: &Kind, name: &str) -> Self {
-        self.details.name = name.to_owned();
-        self.details.group = kind.group.clone();
-        self.details.kind = kind.plural.clone();
+    fn on(self, kind: &Kind, name: &str) -> Self {
+        self.about(&kind.group, &kind.plural, name)
+    }
+
+    fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
+        name.clone_into(&mut self.details.name);
+        group.clone_into(&mut self.details.group);
+        kind.clone_into(&mut self.details.kind);
         self
     }
 
@@ -148,10 +152,11 @@ impl ApiError {
     }
 
     pub fn namespace_not_found(name: &str) -> Self {
-        let mut e = Self::new(404, "NotFound", format!("namespaces {name:?} not found"));
-        e.details.name = name.to_owned();
-        e.details.kind = "namespaces".to_owned();
-        e
+        Self::new(404, "NotFound", format!("namespaces {name:?} not found")).about(
+            "",
+            "namespaces",
+            name,
+        )
     }
 
     pub fn no_such_path() -> Self {
@@ -228,11 +233,7 @@ impl ApiError {
         let RequestRecord { group, resource, name, .. } = request;
         let separator = if group.is_empty() { "" } else { "." };
         let message = format!("{resource}{separator}{group} {name:?} not found");
-        let mut error = Self::new(404, "NotFound", message);
-        error.details.name.clone_from(name);
-        error.details.group.clone_from(group);
-        error.details.kind.clone_from(resource);
-        error
+        Self::new(404, "NotFound", message).about(group, resource, name)
     }
 
     /// What a client is told that lacks the permission for a request.
@@ -255,17 +256,10 @@ impl ApiError {
         } else {
             format!("in the namespace {namespace:?}")
         };
-        let mut e = Self::new(
-            403,
-            "Forbidden",
-            format!(
-                "{what} is forbidden: User {client:?} cannot {verb} resource {asked:?} in API group {group:?} {place}"
-            ),
+        let message = format!(
+            "{what} is forbidden: User {client:?} cannot {verb} resource {asked:?} in API group {group:?} {place}"
         );
-        e.details.name.clone_from(name);
-        e.details.group.clone_from(group);
-        e.details.kind.clone_from(resource);
-        e
+        Self::new(403, "Forbidden", message).about(group, resource, name)
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -273,14 +267,8 @@ impl ApiError {
     }
 
     pub fn method_not_allowed(kind: &Kind) -> Self {
-        let mut e = Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource".to_owned(),
-        );
-        e.details.group = kind.group.clone();
-        e.details.kind = kind.plural.clone();
-        e
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).on(kind, "")
     }
 
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {

@@ -24,6 +24,7 @@ use super::read::{self, ListRequest};
 use super::request::{Call, Query, ResourcePath, Route, route, view};
 use super::request_record::RequestRecord;
 use super::stored::{Object, Stored};
+use super::table;
 use super::write::{FieldValidation, Ownership, Writer};
 use super::{deletion, discovery, openapi, pod_log, scale, watch};
 
@@ -332,7 +333,8 @@ fn dispatch(
             Reply::value(code, &scale::of(&kind, &stored.value())?)
         }
         Done::Object(code, stored) => {
-            Reply::Json(code, read::render(&kind, &stored, call.view, &call.query, now))
+            let include = table::Include::parse(call.query.get("includeObject"));
+            Reply::Json(code, read::render(&kind, &stored, call.view, (include, true), now))
         }
     })
 }

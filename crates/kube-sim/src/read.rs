@@ -20,12 +20,12 @@ use super::state::State;
 use super::stored::{Stored, to_json};
 use super::table;
 
-/// An object in the form that was asked for, as JSON.
+/// An object in the form that was asked for, as JSON; a table with or without its columns.
 pub(crate) fn render(
     kind: &Kind,
     stored: &Arc<Stored>,
     view: View,
-    query: &Query,
+    (include, columns): (table::Include, bool),
     now: Timestamp,
 ) -> Bytes {
     let object = convert::served(kind, stored);
@@ -33,9 +33,8 @@ pub(crate) fn render(
         View::Object => object.json.clone(),
         View::Metadata => object.partial_json().into(),
         View::Table => {
-            let include = table::Include::parse(query.get("includeObject"));
             let meta = json!({"resourceVersion": object.revision.to_string()});
-            to_json(&table::table(kind, &[object], include, meta, true, now)).into()
+            to_json(&table::table(kind, &[object], include, meta, columns, now)).into()
         }
     }
 }
@@ -72,7 +71,7 @@ pub(crate) struct ListRequest<'a> {
 }
 
 /// The items of one page, found under the lock; rendered without it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Page {
     items: Vec<Arc<Stored>>,
     revision: u64,
@@ -114,7 +113,7 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
         None => current,
     };
     let Some(table) = state.store.table(&kind.storage) else {
-        return Ok(Page { items: Vec::new(), revision, next: None, remaining: None });
+        return Ok(Page { revision, ..Page::default() });
     };
     let message = "The provided continue parameter is too old to display a consistent list result. \
          You can start a new list without the continue parameter.";
@@ -130,12 +129,7 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
         let key = Key::new(namespace, name);
         let found = past.get(&key).copied().unwrap_or_else(|| table.objects.get(&key));
         let items = found.filter(|stored| selectors.matches(&key, stored)).cloned();
-        return Ok(Page {
-            items: items.into_iter().collect(),
-            revision,
-            next: None,
-            remaining: None,
-        });
+        return Ok(Page { items: items.into_iter().collect(), revision, ..Page::default() });
     }
     let lower = match (&start, request.namespace) {
         (Some(start), _) => Bound::Excluded(start.clone()),
@@ -147,7 +141,7 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
         .filter(|(key, stored)| selectors.matches(key, stored));
     if limit == 0 {
         let items = matching.map(|(_, stored)| stored.clone()).collect();
-        return Ok(Page { items, revision, next: None, remaining: None });
+        return Ok(Page { items, revision, ..Page::default() });
     }
     let mut items = Vec::with_capacity(limit.min(1000));
     let mut last = None;

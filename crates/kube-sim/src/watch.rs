@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::convert;
 use super::effect::{Dropped, Effect};
 use super::errors::ApiError;
 use super::inner::Inner;
 use super::kinds::Kind;
 use super::listeners::Listener;
 use super::log::Change;
+use super::read;
 use super::request::{Call, View};
 use super::selectors::Selectors;
 use super::state::State;
@@ -345,18 +345,9 @@ impl Watch {
     }
 
     fn event(&mut self, kind: &str, stored: &Arc<Stored>) -> Bytes {
-        let object = convert::served(&self.kind, stored);
-        let rendered = match self.view {
-            View::Object => return line(kind, &object.json),
-            View::Metadata => return line(kind, &object.partial_json()),
-            View::Table => {
-                let meta = json!({"resourceVersion": object.revision.to_string()});
-                let now = self.server.clock.now();
-                let columns = !std::mem::replace(&mut self.columns_sent, true);
-                table::table(&self.kind, &[object], self.include, meta, columns, now)
-            }
-        };
-        line(kind, &to_json(&rendered))
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        let (include, now) = ((self.include, columns), self.server.clock.now());
+        line(kind, &read::render(&self.kind, stored, self.view, include, now))
     }
 
     fn bookmark(&self, initial_end: bool) -> Bytes {
@@ -385,7 +376,8 @@ impl Watch {
     }
 }
 
-async fn until(time: Option<Instant>) {
+/// Waits until a time, or for ever.
+pub(crate) async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,

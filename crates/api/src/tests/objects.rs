@@ -175,7 +175,8 @@ status:
     assert_eq!(status.operation_state.phase, OperationPhase::Succeeded);
     assert!(!app.spec.is_automated());
     assert_eq!(app.spec.revision_history_limit, Some(0));
-    assert!(app.operation.as_ref().unwrap().has_info("Reason", "because"));
+    let info = &app.operation.as_ref().unwrap().info;
+    assert!(info.iter().any(|item| item.name == "Reason" && item.value == "because"));
 
     let written = serde_json::to_value(&app).unwrap();
     for part in ["metadata", "spec", "operation"] {

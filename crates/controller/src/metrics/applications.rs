@@ -10,7 +10,8 @@ use super::kept::Kept;
 use super::labels::{Labels, configured, of, with};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
-use wavegate_api::listed::{ListedApplication, ListedWord, condition_of};
+use wavegate_api::listed::{ListedApplication, ListedWord};
+use wavegate_api::pod::find_condition;
 use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
 use wavegate_cluster::watch::object::StoredObject;
@@ -89,7 +90,7 @@ fn encode_conditions(
 /// How many orphaned resources the condition of an Application names.
 fn orphans(application: &ListedApplication) -> Option<u64> {
     let conditions = &application.status.conditions;
-    let named = condition_of(conditions, condition::ORPHANED_RESOURCE_WARNING)?;
+    let named = find_condition(conditions, condition::ORPHANED_RESOURCE_WARNING)?;
     named.message.split_whitespace().find_map(|word| word.parse().ok())
 }
 

@@ -257,72 +257,63 @@ fn respected(mut wanted: Value, found: &Value, ignored: IgnoredPaths) -> Value {
         .filter(|path| path.first() != Some(&PathStep::Key("status".to_owned())))
         .filter_map(|path| Some((path.clone(), get(found, &path)?.clone())))
         .collect();
-    let matching = Matching { live: found, before: wanted.clone() };
+    let before = wanted.clone();
     remove_all(&mut wanted, ignored.in_target);
     for (path, value) in taken {
-        matching.put(&mut wanted, &path, value);
+        put(&mut wanted, KindRef::of(&before), found, &path, value);
     }
     wanted
 }
 
-/// Finds the path in the target for a path in live.
-struct Matching<'a> {
-    live: &'a Value,
-    before: Value,
-}
-
-impl Matching<'_> {
-    /// Sets a live value in the target. Missing parents are created; a list element is
-    /// found by its key, and without one nothing is set: an element with only an ignored
-    /// field would be invalid.
-    fn put(&self, target: &mut Value, live_path: &[PathStep], value: Value) {
-        let Some((last, parents)) = live_path.split_last() else { return };
-        let kind = KindRef::of(&self.before);
-        let mut here = target;
-        let mut seen = self.live;
-        let mut fields: Vec<&str> = Vec::new();
-        for step in parents {
-            let next = get(seen, std::slice::from_ref(step));
-            match (step, next) {
-                (PathStep::Key(key), Some(next)) => {
-                    let Some(map) = here.as_object_mut() else { return };
-                    let empty = || match next {
-                        Value::Array(_) => Value::Array(Vec::new()),
-                        _ => Value::Object(Map::new()),
-                    };
-                    here = map.entry(key.clone()).or_insert_with(empty);
-                    fields.push(key);
-                    seen = next;
+/// Sets a live value in the target of a kind. Missing parents are created; a list element is
+/// found by its key, and without one nothing is set: an element with only an ignored
+/// field would be invalid.
+fn put(target: &mut Value, kind: KindRef<'_>, live: &Value, live_path: &[PathStep], value: Value) {
+    let Some((last, parents)) = live_path.split_last() else { return };
+    let mut here = target;
+    let mut seen = live;
+    let mut fields: Vec<&str> = Vec::new();
+    for step in parents {
+        let next = get(seen, std::slice::from_ref(step));
+        match (step, next) {
+            (PathStep::Key(key), Some(next)) => {
+                let Some(map) = here.as_object_mut() else { return };
+                let empty = || match next {
+                    Value::Array(_) => Value::Array(Vec::new()),
+                    _ => Value::Object(Map::new()),
+                };
+                here = map.entry(key.clone()).or_insert_with(empty);
+                fields.push(key);
+                seen = next;
+            }
+            (PathStep::Index(index), Some(next)) => {
+                let Some(list) = here.as_array_mut() else { return };
+                let at = match same_element(kind, &fields, list, next) {
+                    Same::At(at) => at,
+                    Same::Nowhere => return,
+                    Same::ByPosition => *index,
+                };
+                let Some(element) = list.get_mut(at) else { return };
+                here = element;
+                seen = next;
+            }
+            (_, None) => return,
+        }
+    }
+    match (last, here) {
+        (PathStep::Key(key), Value::Object(map)) => {
+            map.insert(key.clone(), value);
+        }
+        (PathStep::Index(index), Value::Array(list)) => {
+            match same_element(kind, &fields, list, &value) {
+                Same::At(at) => list[at] = value,
+                // An injected element is inserted at its position in live.
+                Same::Nowhere | Same::ByPosition => {
+                    list.insert((*index).min(list.len()), value);
                 }
-                (PathStep::Index(index), Some(next)) => {
-                    let Some(list) = here.as_array_mut() else { return };
-                    let at = match same_element(kind, &fields, list, next) {
-                        Same::At(at) => at,
-                        Same::Nowhere => return,
-                        Same::ByPosition => *index,
-                    };
-                    let Some(element) = list.get_mut(at) else { return };
-                    here = element;
-                    seen = next;
-                }
-                (_, None) => return,
             }
         }
-        match (last, here) {
-            (PathStep::Key(key), Value::Object(map)) => {
-                map.insert(key.clone(), value);
-            }
-            (PathStep::Index(index), Value::Array(list)) => {
-                match same_element(kind, &fields, list, &value) {
-                    Same::At(at) => list[at] = value,
-                    // An injected element is inserted at its position in live.
-                    Same::Nowhere | Same::ByPosition => {
-                        list.insert((*index).min(list.len()), value);
-                    }
-                }
-            }
-            _ => {}
-        }
+        _ => {}
     }
 }
 
@@ -341,9 +332,6 @@ fn same_element(kind: KindRef<'_>, fields: &[&str], list: &[Value], live: &Value
         _ if live.get("name").is_some() => vec!["name".to_owned()],
         _ => return Same::ByPosition,
     };
-    let part = |element: &Value, key: &str| {
-        element.get(key).cloned().or_else(|| keys::key_default(key).map(Value::from))
-    };
-    let same = |element: &Value| keys.iter().all(|key| part(element, key) == part(live, key));
+    let same = |element: &Value| keys::are_same(&keys, element, live);
     list.iter().position(same).map_or(Same::Nowhere, Same::At)
 }

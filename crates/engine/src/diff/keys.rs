@@ -2,6 +2,7 @@
 //!
 //! Lists that are not listed here are atomic.
 
+use serde_json::Value;
 use wavegate_api::kind::KindRef;
 
 /// How a list merges.
@@ -77,6 +78,14 @@ fn pod_list(path: &[&str]) -> Option<&'static [&'static str]> {
 /// The default value of a key field.
 pub fn key_default(key: &str) -> Option<&'static str> {
     (key == "protocol").then_some("TCP")
+}
+
+/// Whether two elements of a list have the same keys; an absent key has its default.
+pub fn are_same(keys: &[String], one: &Value, other: &Value) -> bool {
+    let part = |element: &Value, key: &str| {
+        element.get(key).cloned().or_else(|| key_default(key).map(Value::from))
+    };
+    keys.iter().all(|key| part(one, key) == part(other, key))
 }
 
 /// Whether the order of a keyed list is significant: init containers run in order.

@@ -200,52 +200,56 @@ impl<'a> Prepared<'a> {
         let strategy = strategy(target, live, config);
         let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
         let schema = schema.map(|schema| &**schema);
-        let mut skipped = ignored.remove(wanted.as_mut(), found.as_mut());
+        let skipped = ignored.remove(wanted.as_mut(), found.as_mut());
 
-        let (mut predicted, mut found) = match (wanted, found, live) {
+        let (predicted, found) = match (wanted, found, live) {
             (Some(mut wanted), Some(mut found), Some(live)) => {
                 let original = original(strategy, live, config);
                 reduce_claim_templates(&mut found, &wanted, original.as_ref());
                 drop_namespace(&mut wanted, &found);
                 allocated::keep(&mut wanted, &found);
                 let ours = ours_by_updates(target, live, strategy, config);
-                let owners = match strategy {
-                    DiffStrategy::Structured => {
-                        Owners::of(ours.as_ref().unwrap_or(live), &config.manager)
-                            .unwrap_or_default()
-                    }
-                    DiffStrategy::TwoWay | DiffStrategy::ThreeWay | DiffStrategy::ServerSide => {
-                        Owners::default()
-                    }
-                };
+                let structured = strategy == DiffStrategy::Structured;
+                let owners = Owners::of(ours.as_ref().unwrap_or(live), &config.manager);
+                let owners = owners.filter(|_| structured).unwrap_or_default();
                 let past = Past { original: original.as_ref(), owners, schema };
                 let kind = KindRef::of(&wanted);
-                let structured = strategy == DiffStrategy::Structured;
                 let basis = Basis { kind, built_in: kind.is_built_in(), structured };
                 let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
                 (predicted, found)
             }
             (wanted, found, _) => (wanted.unwrap_or_default(), found.unwrap_or_default()),
         };
-        for side in [&mut predicted, &mut found] {
-            fill(side, config);
-        }
-        let modified = target.is_some() && predicted != found;
-        if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
-            hide(&mut found, &mut predicted, &mut skipped);
-        }
-        let both = target.is_some() && live.is_some();
-        let changes = if both && modified { list_changes(&found, &predicted) } else { Vec::new() };
-        Comparison {
-            modified,
-            predicted,
-            live: found,
-            changes,
-            strategy,
-            skipped_rules: skipped.mismatched,
-            exhausted_rules: skipped.exhausted,
-            is_provisional: skipped.is_provisional,
-        }
+        difference((target, live), (predicted, found), skipped, (strategy, values), config)
+    }
+}
+
+/// The difference between live and what it would become, both without what is ignored.
+fn difference(
+    (target, live): (Option<&Value>, Option<&Value>),
+    (mut predicted, mut found): (Value, Value),
+    mut skipped: ignore::Skipped,
+    (strategy, values): (DiffStrategy, Values),
+    config: &DiffConfig,
+) -> Comparison {
+    for side in [&mut predicted, &mut found] {
+        fill(side, config);
+    }
+    let modified = target.is_some() && predicted != found;
+    if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
+        hide(&mut found, &mut predicted, &mut skipped);
+    }
+    let both = target.is_some() && live.is_some();
+    let changes = if both && modified { list_changes(&found, &predicted) } else { Vec::new() };
+    Comparison {
+        modified,
+        predicted,
+        live: found,
+        changes,
+        strategy,
+        skipped_rules: skipped.mismatched,
+        exhausted_rules: skipped.exhausted,
+        is_provisional: skipped.is_provisional,
     }
 }
 
@@ -255,15 +259,9 @@ fn hide(found: &mut Value, predicted: &mut Value, skipped: &mut ignore::Skipped)
     skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
 }
 
-/// The normalized form of an object for comparisons: without nulls, with the defaults of
-/// built-in kinds. Idempotent. Ignore rules are not applied, and the values of Secrets
+/// Brings an object into its normalized form for comparisons: without nulls, with the defaults
+/// of built-in kinds. Idempotent. Ignore rules are not applied, and the values of Secrets
 /// are not masked.
-pub fn normalized_object(object: &Value, config: &DiffConfig) -> Value {
-    let mut object = object.clone();
-    fill(&mut object, config);
-    object
-}
-
 fn fill(object: &mut Value, config: &DiffConfig) {
     settle(object, config);
     defaults::apply(object);

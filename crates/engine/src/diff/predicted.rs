@@ -16,8 +16,8 @@ use super::config::ServerSide;
 use super::fields::{Owners, elements, is_leaf, keys_match};
 use super::keys::{self, ListKind};
 use super::{
-    Comparison, DiffConfig, DiffStrategy, fill, hide, ignore, is_secret, last_applied,
-    list_changes, settle, strategy,
+    Comparison, DiffConfig, DiffStrategy, Values, difference, ignore, last_applied, settle,
+    strategy,
 };
 use wavegate_api::kind::KindRef;
 
@@ -84,28 +84,12 @@ fn sides(
 /// The difference of both sides without what is ignored.
 fn compared(
     (target, live): (&Value, &Value),
-    (mut predicted, mut found): (Value, Value),
-    mut skipped: ignore::Skipped,
+    sides: (Value, Value),
+    skipped: ignore::Skipped,
     config: &DiffConfig,
 ) -> Comparison {
-    for side in [&mut predicted, &mut found] {
-        fill(side, config);
-    }
-    let modified = predicted != found;
-    if is_secret(target) || is_secret(live) {
-        hide(&mut found, &mut predicted, &mut skipped);
-    }
-    let changes = if modified { list_changes(&found, &predicted) } else { Vec::new() };
-    Comparison {
-        modified,
-        predicted,
-        live: found,
-        changes,
-        strategy: DiffStrategy::ServerSide,
-        skipped_rules: skipped.mismatched,
-        exhausted_rules: skipped.exhausted,
-        is_provisional: skipped.is_provisional,
-    }
+    let how = (DiffStrategy::ServerSide, Values::Plain);
+    difference((Some(target), Some(live)), sides, skipped, how, config)
 }
 
 /// The answer with only the changes of fields that our manager owns, before or after.
@@ -164,12 +148,7 @@ fn kept(live: Option<&Value>, answer: Option<&Value>, trees: Trees<'_>) -> Optio
         return live.cloned();
     }
     // Owned as one value, by the dry run or, when it is gone, before.
-    let whole = match (trees.after, trees.before) {
-        (Some(after), _) => is_leaf(after),
-        (None, Some(before)) => is_leaf(before),
-        (None, None) => false,
-    };
-    if whole {
+    if trees.after.or(trees.before).is_some_and(is_leaf) {
         return answer.cloned();
     }
     match (live, answer) {
@@ -214,9 +193,7 @@ fn objects(
 fn lists(live: &[Value], answer: &[Value], trees: Trees<'_>) -> Vec<Value> {
     let keys = trees.list_keys();
     let is_same = |one: &Value, other: &Value| match &keys {
-        Some(keys) if one.is_object() && other.is_object() => {
-            keys.iter().all(|key| part(one, key) == part(other, key))
-        }
+        Some(keys) if one.is_object() && other.is_object() => keys::are_same(keys, one, other),
         _ => one == other,
     };
     let mut list: Vec<Value> = Vec::with_capacity(answer.len());
@@ -233,11 +210,6 @@ fn lists(live: &[Value], answer: &[Value], trees: Trees<'_>) -> Vec<Value> {
         }
     }
     list
-}
-
-/// A key field; an absent one has its default.
-fn part(element: &Value, key: &str) -> Option<Value> {
-    element.get(key).cloned().or_else(|| keys::key_default(key).map(Value::from))
 }
 
 /// Removes what the last-applied configuration has and the target does not. `path` are the
@@ -268,18 +240,14 @@ fn drop_removed<'a>(
         }
         (Value::Array(predicted), Value::Array(original), Value::Array(target)) => {
             let ListKind::Keyed(keys) = keys::list_kind(kind, path) else { return };
-            let is_same =
-                |one: &Value, other: &Value| keys.iter().all(|k| part(one, k) == part(other, k));
+            let is_same = |one: &Value, other: &Value| keys::are_same(&keys, one, other);
             for before in original {
-                let wanted = target.iter().find(|wanted| is_same(wanted, before));
-                match wanted {
-                    None => predicted.retain(|one| !is_same(one, before)),
-                    Some(wanted) => {
-                        let below = predicted.iter_mut().find(|one| is_same(one, before));
-                        if let Some(below) = below {
-                            drop_removed(kind, below, before, wanted, path);
-                        }
-                    }
+                let Some(wanted) = target.iter().find(|wanted| is_same(wanted, before)) else {
+                    predicted.retain(|one| !is_same(one, before));
+                    continue;
+                };
+                if let Some(below) = predicted.iter_mut().find(|one| is_same(one, before)) {
+                    drop_removed(kind, below, before, wanted, path);
                 }
             }
         }

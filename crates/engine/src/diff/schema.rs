@@ -36,27 +36,6 @@ impl Schemas {
         hasher.finish()
     }
 
-    /// Adds all versions of a CustomResourceDefinition (`v1`) with a schema; other
-    /// objects are ignored.
-    pub fn add_definition(&mut self, definition: &Value) {
-        if !KindRef::of(definition).is_crd() {
-            return;
-        }
-        let text = |pointer| definition.pointer(pointer).and_then(Value::as_str);
-        let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
-            return;
-        };
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-        for version in versions.into_iter().flatten() {
-            let name = version.get("name").and_then(Value::as_str);
-            let schema = version.pointer("/schema/openAPIV3Schema");
-            if let (Some(name), Some(schema)) = (name, schema) {
-                let key = (group.to_owned(), name.to_owned(), kind.to_owned());
-                self.0.insert(key, Arc::new(schema.clone()));
-            }
-        }
-    }
-
     /// The schema of a kind.
     pub fn of(&self, kind: KindRef<'_>) -> Option<&Arc<Value>> {
         let key = (kind.group.to_owned(), kind.version.to_owned(), kind.kind.to_owned());

@@ -101,18 +101,19 @@ impl SystemSettings {
     /// Adds ignore rules for the kinds that `group` and `kind` match: an object of `jsonPointers`,
     /// `jqPathExpressions` and `managedFieldsManagers`. `at` names the setting in problems.
     pub fn add_ignored(&mut self, at: &str, (group, kind): (&str, &str), places: &Value) {
-        let mut problems = Vec::new();
-        let rule = of_kinds((group, kind));
-        add_rule(&mut self.rules, at, rule, places, (&self.jq, SCOPE), &mut problems);
-        self.take_problems((group, kind), problems, true);
+        self.add(at, (group, kind), places, true);
     }
 
     /// The same for changes that cause no comparison.
     pub fn add_ignored_updates(&mut self, at: &str, (group, kind): (&str, &str), places: &Value) {
+        self.add(at, (group, kind), places, false);
+    }
+
+    fn add(&mut self, at: &str, about: (&str, &str), places: &Value, compared: bool) {
         let mut problems = Vec::new();
-        let rule = of_kinds((group, kind));
-        add_rule(&mut self.update_rules, at, rule, places, (&self.jq, SCOPE), &mut problems);
-        self.take_problems((group, kind), problems, false);
+        let rules = if compared { &mut self.rules } else { &mut self.update_rules };
+        add_rule(rules, at, of_kinds(about), places, (&self.jq, SCOPE), &mut problems);
+        self.take_problems(about, problems, compared);
     }
 
     fn take_problems(&mut self, about: (&str, &str), problems: Vec<RuleProblem>, is_error: bool) {

@@ -1,4 +1,4 @@
-//! Workflow, Rollout and ApplicationSet of Argo (SE-461, SE-476).
+//! Rollout of Argo (SE-476).
 //!
 //! Application is omitted on purpose: it has no health of its own unless a script defines
 //! one (SE-468).
@@ -6,21 +6,10 @@
 use serde_json::Value;
 
 use super::read::{condition, count, generation, is_true, number};
-use super::status::{Health, Status};
+use super::status::Health;
 use wavegate_api::Raw;
 
-/// SE-461.
-pub(crate) fn workflow(object: &Value) -> Health {
-    let status = match object.text("/status/phase") {
-        "" | "Pending" | "Running" => Status::Progressing,
-        "Succeeded" => Status::Healthy,
-        "Failed" | "Error" => Status::Degraded,
-        _ => Status::Unknown,
-    };
-    Health::new(status, object.text("/status/message"))
-}
-
-/// SE-476, first half.
+/// SE-476.
 pub fn rollout_health(object: &Value) -> Health {
     if object.get("status").is_none_or(Value::is_null) {
         let message = "Waiting for rollout to finish: status has not been reconciled.";
@@ -112,21 +101,4 @@ fn rollout_by_counts(object: &Value) -> Health {
         );
     }
     Health::healthy("")
-}
-
-/// SE-476, second half.
-pub fn application_set(object: &Value) -> Health {
-    let when_true = |kind: &str| condition(object, kind).filter(|c| c.is_true());
-    let when_false = |kind: &str| condition(object, kind).filter(|c| c.is_false());
-    let fault = when_true("ErrorOccurred").or_else(|| when_false("ResourcesUpToDate"));
-    if let Some(fault) = fault {
-        return Health::degraded(fault.message());
-    }
-    if let Some(rolling) = when_true("RolloutProgressing") {
-        return Health::progressing(rolling.message());
-    }
-    match when_true("ResourcesUpToDate") {
-        Some(done) => Health::healthy(done.message()),
-        None => Health::progressing("Waiting for the status to be reported"),
-    }
 }

@@ -113,7 +113,7 @@ impl Checks {
                 let message = format!("unsupported {kind} GVK: {group}/{version}, Kind={kind}");
                 return Some(Health::unknown(message));
             }
-            return (rule.judge)(object);
+            return Some((rule.judge)(object));
         }
         if let Some(health) = table::assess(group, kind, object) {
             return Some(health);

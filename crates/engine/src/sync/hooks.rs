@@ -42,20 +42,10 @@ pub fn classify_hook(object: &Value) -> ObjectClass {
         Role::Ignored => return ObjectClass::Ignored,
         Role::Hook(types) => types,
     };
-    let mut phases: Vec<SyncPhase> = types.into_iter().filter_map(phase_of).collect();
+    let mut phases: Vec<SyncPhase> = types.into_iter().filter_map(HookType::phase).collect();
     phases.sort();
     phases.dedup();
     if phases.is_empty() { ObjectClass::DeleteHook } else { ObjectClass::Hook(phases) }
-}
-
-fn phase_of(hook: HookType) -> Option<SyncPhase> {
-    match hook {
-        HookType::PreSync => Some(SyncPhase::PreSync),
-        HookType::Sync => Some(SyncPhase::Sync),
-        HookType::PostSync => Some(SyncPhase::PostSync),
-        HookType::SyncFail => Some(SyncPhase::SyncFail),
-        HookType::PreDelete | HookType::PostDelete => None,
-    }
 }
 
 /// The wave of an object (SE-186); the type can hold one more than the last

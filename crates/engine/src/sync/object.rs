@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use wavegate_api::Raw;
+use wavegate_api::kind::KindRef;
 
 pub(super) fn is_namespace(object: &Value) -> bool {
     object.group().is_empty() && object.kind() == "Namespace"
@@ -10,10 +11,9 @@ pub(super) fn is_namespace(object: &Value) -> bool {
 
 /// Group, kind and scope that a CustomResourceDefinition defines.
 pub(super) fn defines(object: &Value) -> Option<(&str, &str, &str)> {
-    if object.group() != "apiextensions.k8s.io" || object.kind() != "CustomResourceDefinition" {
-        return None;
-    }
-    Some((object.text("/spec/group"), object.text("/spec/names/kind"), object.text("/spec/scope")))
+    let text = |pointer| object.text(pointer);
+    let is_crd = KindRef::of(object).is_crd();
+    is_crd.then(|| (text("/spec/group"), text("/spec/names/kind"), text("/spec/scope")))
 }
 
 /// Images of the first container list found (SE-053): a Pod's own, a pod

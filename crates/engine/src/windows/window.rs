@@ -120,8 +120,8 @@ fn read(index: usize, entry: &Value, semantics: Semantics) -> Window {
         &zone,
         and_operator
     ]);
-    let timing = Timing { kind: &kind, schedule: &schedule, length: &length, zone: &zone };
-    let rule = timing.rule(fields.problems, &mut warnings).map_err(|problems| {
+    let timing = [&*kind, &schedule, &length, &zone];
+    let rule = rule_of(timing, fields.problems, &mut warnings).map_err(|problems| {
         // Of what is not an object, a single error.
         let is_object = entry.is_object();
         if is_object { problems } else { vec!["a sync window must be an object".to_owned()] }
@@ -144,52 +144,41 @@ fn read(index: usize, entry: &Value, semantics: Semantics) -> Window {
     }
 }
 
-/// When a window is active and what it then does, as written.
-struct Timing<'a> {
-    kind: &'a str,
-    schedule: &'a str,
-    length: &'a str,
-    zone: &'a str,
-}
-
-impl Timing<'_> {
-    /// The rule, unless there are `problems`, of the other fields or of these.
-    fn rule(
-        &self,
-        mut problems: Vec<String>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Rule, Vec<String>> {
-        let Self { kind, schedule, length, zone } = *self;
-        let known_kind = match kind {
-            "allow" => Some(WindowKind::Allow),
-            "deny" => Some(WindowKind::Deny),
-            _ => {
-                problems.push(format!("kind '{kind}' mismatch: can only be allow or deny"));
-                None
-            }
-        };
-        let schedule = Schedule::parse(schedule)
-            .map_err(|error| problems.push(format!("cannot parse schedule '{schedule}': {error}")));
-        let duration = duration::parse(length)
-            .map_err(|error| problems.push(format!("cannot parse duration '{length}': {error}")));
-        let zone = known_zone(zone).unwrap_or_else(|| {
-            warnings.push(format!("timeZone {zone:?} is unknown; UTC is used"));
-            TimeZone::UTC
-        });
-        match (known_kind, schedule, duration) {
-            (Some(kind), Ok(schedule), Ok(duration)) if problems.is_empty() => {
-                let rule = Rule { kind, schedule, zone, duration };
-                if rule.duration <= SignedDuration::ZERO {
-                    warnings.push("is never active, since its duration is not positive".to_owned());
-                } else if rule.schedule.next(&TimeZone::UTC, Timestamp::UNIX_EPOCH).is_none() {
-                    warnings.push(
-                        "is never active, since its schedule matches no existing day".to_owned(),
-                    );
-                }
-                Ok(rule)
-            }
-            _ => Err(problems),
+/// When a window is active and what it then does, unless there are `problems`, of the other
+/// fields or of these.
+fn rule_of(
+    [kind, schedule, length, zone]: [&str; 4],
+    mut problems: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Rule, Vec<String>> {
+    let known_kind = match kind {
+        "allow" => Some(WindowKind::Allow),
+        "deny" => Some(WindowKind::Deny),
+        _ => {
+            problems.push(format!("kind '{kind}' mismatch: can only be allow or deny"));
+            None
         }
+    };
+    let schedule = Schedule::parse(schedule)
+        .map_err(|error| problems.push(format!("cannot parse schedule '{schedule}': {error}")));
+    let duration = duration::parse(length)
+        .map_err(|error| problems.push(format!("cannot parse duration '{length}': {error}")));
+    let zone = known_zone(zone).unwrap_or_else(|| {
+        warnings.push(format!("timeZone {zone:?} is unknown; UTC is used"));
+        TimeZone::UTC
+    });
+    match (known_kind, schedule, duration) {
+        (Some(kind), Ok(schedule), Ok(duration)) if problems.is_empty() => {
+            let rule = Rule { kind, schedule, zone, duration };
+            if rule.duration <= SignedDuration::ZERO {
+                warnings.push("is never active, since its duration is not positive".to_owned());
+            } else if rule.schedule.next(&TimeZone::UTC, Timestamp::UNIX_EPOCH).is_none() {
+                warnings
+                    .push("is never active, since its schedule matches no existing day".to_owned());
+            }
+            Ok(rule)
+        }
+        _ => Err(problems),
     }
 }
 

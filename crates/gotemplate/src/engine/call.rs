@@ -10,108 +10,84 @@ use crate::error::TemplateError;
 
 type Evaluated = Result<Value, TemplateError>;
 
+/// What an operand is evaluated with.
+struct Given<'a, 't> {
+    dot: &'a Value,
+    /// The place of a failed call.
+    node: At<'t>,
+    /// The words of a command, of which the first is the operand; empty without arguments.
+    args: &'t [Arg],
+    /// The value passed by the pipeline.
+    last: Option<Value>,
+}
+
+impl Given<'_, '_> {
+    fn has_args(&self) -> bool {
+        self.args.len() > 1 || self.last.is_some()
+    }
+}
+
 impl<'t> Exec<'t, '_> {
     /// Evaluates a command; `last` is the value passed by the pipeline.
     pub fn command(&mut self, dot: &Value, cmd: &'t Cmd, last: Option<Value>) -> Evaluated {
         let first = &cmd.args[0];
-        match first {
-            Arg::Field(_, names) => {
-                self.at = At::Arg(first);
-                return self.fields(dot, dot.clone(), At::Arg(first), names, &cmd.args, last);
-            }
+        let node = match first {
+            Arg::Func(..) => At::Cmd(cmd),
+            _ => At::Arg(first),
+        };
+        self.evaluate(first, Given { dot, node, args: &cmd.args, last })
+    }
+
+    /// Evaluates an operand of any type.
+    fn operand(&mut self, dot: &Value, node: &'t Arg) -> Evaluated {
+        self.evaluate(node, Given { dot, node: At::Arg(node), args: &[], last: None })
+    }
+
+    fn evaluate(&mut self, node: &'t Arg, given: Given<'_, 't>) -> Evaluated {
+        let dot = given.dot;
+        if let Arg::Pipe(pipe) = node {
+            self.not_a_function(node, &given)?;
+            return self.pipeline(dot, pipe);
+        }
+        self.at = At::Arg(node);
+        let (mut receiver, names) = match node {
+            Arg::Func(_, function) => return self.call(function, None, given),
+            Arg::Field(_, names) => (dot.clone(), names.as_slice()),
             Arg::Chain(_, inner, names) => {
-                return self.chain(dot, first, inner, names, &cmd.args, last);
+                let receiver = self.operand(dot, inner)?;
+                (receiver, names.as_slice())
             }
-            Arg::Func(_, function) => {
-                self.at = At::Arg(first);
-                return self.call(dot, function, None, At::Cmd(cmd), &cmd.args, last);
+            Arg::Variable(_, names) => (self.var(&names[0])?, &names[1..]),
+            _ => {
+                self.not_a_function(node, &given)?;
+                return match node {
+                    Arg::Bool(_, yes) => Ok(Value::Bool(*yes)),
+                    Arg::Dot(_) => Ok(dot.clone()),
+                    Arg::Number(_, number) => self.ideal_constant(number),
+                    Arg::Str(_, _, text) => self.literal(text),
+                    _ => self.fail("nil is not a command"),
+                };
             }
-            Arg::Pipe(pipe) => {
-                self.not_a_function(&cmd.args, last.as_ref())?;
-                return self.pipeline(dot, pipe);
-            }
-            Arg::Variable(_, names) => return self.variable(dot, first, names, &cmd.args, last),
-            _ => {}
+        };
+        // Only the last one may be a method with arguments.
+        let Some((end, front)) = names.split_last() else {
+            self.not_a_function(node, &given)?;
+            return Ok(receiver);
+        };
+        for name in front {
+            receiver = self.field(receiver, name, Given { args: &[], last: None, ..given })?;
         }
-        self.at = At::Arg(first);
-        self.not_a_function(&cmd.args, last.as_ref())?;
-        match first {
-            Arg::Bool(_, yes) => Ok(Value::Bool(*yes)),
-            Arg::Dot(_) => Ok(dot.clone()),
-            Arg::Number(_, number) => self.ideal_constant(number),
-            Arg::Str(_, _, text) => self.literal(text),
-            _ => self.fail("nil is not a command"),
-        }
+        self.field(receiver, end, given)
     }
 
-    fn not_a_function(&self, args: &[Arg], last: Option<&Value>) -> Result<(), TemplateError> {
-        match args {
-            [first, ..] if args.len() > 1 || last.is_some() => {
-                self.fail(format_args!("can't give argument to non-function {first}"))
-            }
-            _ => Ok(()),
+    fn not_a_function(&self, node: &Arg, given: &Given<'_, '_>) -> Result<(), TemplateError> {
+        match given.has_args() {
+            true => self.fail(format_args!("can't give argument to non-function {node}")),
+            false => Ok(()),
         }
     }
 
-    fn chain(
-        &mut self,
-        dot: &Value,
-        node: &'t Arg,
-        inner: &'t Arg,
-        names: &'t [String],
-        args: &'t [Arg],
-        last: Option<Value>,
-    ) -> Evaluated {
-        self.at = At::Arg(node);
-        let receiver = self.operand(dot, inner)?;
-        self.fields(dot, receiver, At::Arg(node), names, args, last)
-    }
-
-    fn variable(
-        &mut self,
-        dot: &Value,
-        node: &'t Arg,
-        names: &'t [String],
-        args: &'t [Arg],
-        last: Option<Value>,
-    ) -> Evaluated {
-        self.at = At::Arg(node);
-        let value = self.var(&names[0])?;
-        if names.len() == 1 {
-            self.not_a_function(args, last.as_ref())?;
-            return Ok(value);
-        }
-        self.fields(dot, value, At::Arg(node), &names[1..], args, last)
-    }
-
-    /// Evaluates a chain of fields; only the last one may be a method with arguments.
-    fn fields(
-        &mut self,
-        dot: &Value,
-        mut receiver: Value,
-        node: At<'t>,
-        names: &'t [String],
-        args: &'t [Arg],
-        mut last: Option<Value>,
-    ) -> Evaluated {
-        for (i, name) in names.iter().enumerate() {
-            let end = i + 1 == names.len();
-            let args = if end { args } else { &[] };
-            receiver =
-                self.field(dot, name, node, args, if end { last.take() } else { None }, receiver)?;
-        }
-        Ok(receiver)
-    }
-
-    fn field(
-        &mut self,
-        dot: &Value,
-        name: &str,
-        node: At<'t>,
-        args: &'t [Arg],
-        last: Option<Value>,
-        receiver: Value,
-    ) -> Evaluated {
+    fn field(&mut self, receiver: Value, name: &str, given: Given<'_, 't>) -> Evaluated {
         match &receiver {
             Value::Absent => {
                 if self.source.missing_key == MissingKey::Error {
@@ -126,9 +102,9 @@ impl<'t> Exec<'t, '_> {
             _ => {}
         }
         if let Some(method) = methods::find(&receiver, name) {
-            return self.call(dot, method, Some(receiver), node, args, last);
+            return self.call(method, Some(receiver), given);
         }
-        let has_args = args.len() > 1 || last.is_some();
+        let has_args = given.has_args();
         match &receiver {
             Value::Dict(dict) => {
                 if has_args {
@@ -163,13 +139,11 @@ impl<'t> Exec<'t, '_> {
     /// Calls a function, or a method of a receiver.
     fn call(
         &mut self,
-        dot: &Value,
         function: &'static Function,
         receiver: Option<Value>,
-        node: At<'t>,
-        args: &'t [Arg],
-        last: Option<Value>,
+        given: Given<'_, 't>,
     ) -> Evaluated {
+        let Given { dot, node, args, last } = given;
         let name = function.name;
         let args = args.get(1..).unwrap_or_default();
         let given = args.len() + usize::from(last.is_some());
@@ -228,35 +202,6 @@ impl<'t> Exec<'t, '_> {
             }
         }
         Ok(last.unwrap_or(value))
-    }
-
-    /// Evaluates an operand of any type.
-    fn operand(&mut self, dot: &Value, node: &'t Arg) -> Evaluated {
-        match node {
-            Arg::Dot(_) => Ok(dot.clone()),
-            Arg::Pipe(pipe) => {
-                self.at = At::Arg(node);
-                self.pipeline(dot, pipe)
-            }
-            Arg::Func(_, function) => {
-                self.at = At::Arg(node);
-                self.call(dot, function, None, At::Arg(node), &[], None)
-            }
-            Arg::Field(_, names) => {
-                self.at = At::Arg(node);
-                self.fields(dot, dot.clone(), At::Arg(node), names, &[], None)
-            }
-            Arg::Variable(_, names) => self.variable(dot, node, names, &[], None),
-            Arg::Chain(_, inner, names) => self.chain(dot, node, inner, names, &[], None),
-            Arg::Nil(_) => {
-                self.at = At::Arg(node);
-                self.fail(format_args!("indirection through explicit nil in {node}"))
-            }
-            _ => {
-                self.at = At::Arg(node);
-                self.fail(format_args!("can't use {node} here"))
-            }
-        }
     }
 
     /// Evaluates an argument for a parameter.

@@ -41,15 +41,19 @@ pub(super) fn js(text: &str) -> String {
 
 /// Escapes text for the query of a URL.
 pub(super) fn query(text: &[u8]) -> String {
+    percent(text, |b| b == b' ' || is_unreserved(b)).replace(' ', "+")
+}
+
+/// Encodes the bytes of a text that it does not keep.
+pub(crate) fn percent(text: &[u8], keeps: impl Fn(u8) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for b in text {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(*b))
-            }
-            b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{b:02X}")),
-        }
+        if keeps(*b) { out.push(char::from(*b)) } else { out.push_str(&format!("%{b:02X}")) }
     }
     out
+}
+
+/// Whether all parts of a URL keep the byte.
+pub(crate) fn is_unreserved(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~')
 }

@@ -6,7 +6,7 @@ mod ast;
 pub(crate) mod builtins;
 mod call;
 pub(crate) mod compare;
-mod escape;
+pub(crate) mod escape;
 pub(crate) mod exec;
 pub(crate) mod fail;
 pub(crate) mod float;

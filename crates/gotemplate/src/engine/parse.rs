@@ -59,25 +59,11 @@ struct Parser {
     trees: Trees,
 }
 
-/// What ended a list of nodes.
-enum Ending {
-    End,
-    Else,
-}
-
-/// A node of a list, or its end.
+/// A node of a list, or what ended it.
 enum Step {
     Node(Node),
-    Ending(Ending),
-}
-
-impl Ending {
-    fn describe(&self) -> &'static str {
-        match self {
-            Self::End => "{{end}}",
-            Self::Else => "{{else}}",
-        }
-    }
+    End,
+    Else,
 }
 
 impl Parser {
@@ -220,9 +206,8 @@ impl Parser {
             }
             match self.text_or_action()? {
                 Step::Node(node) => list.nodes.push(node),
-                Step::Ending(ending) => {
-                    return self.error(format!("unexpected {}", ending.describe()));
-                }
+                Step::End => return self.error("unexpected {{end}}"),
+                Step::Else => return self.error("unexpected {{else}}"),
             }
         }
     }
@@ -240,8 +225,8 @@ impl Parser {
     fn own_tree(&mut self, name: Vec<u8>, context: &str) -> Parsed<()> {
         let vars = std::mem::replace(&mut self.vars, vec!["$".to_owned()]);
         let range_depth = std::mem::take(&mut self.range_depth);
-        let (list, ending) = self.item_list()?;
-        if matches!(ending, Ending::Else) {
+        let (list, has_else) = self.item_list()?;
+        if has_else {
             return self.error(format!("unexpected {{{{else}}}} in {context}"));
         }
         self.add(name, list)?;
@@ -261,17 +246,17 @@ impl Parser {
         strconv::unquote(text).map_or_else(|| self.error("invalid syntax"), Ok)
     }
 
-    fn item_list(&mut self) -> Parsed<(List, Ending)> {
+    /// Parses a list up to its end, or up to an `else`.
+    fn item_list(&mut self) -> Parsed<(List, bool)> {
         self.enter()?;
         let mut list = List { pos: self.peek_non_space().pos, nodes: Vec::new() };
         while self.peek_non_space().kind != Kind::Eof {
-            match self.text_or_action()? {
-                Step::Node(node) => list.nodes.push(node),
-                Step::Ending(ending) => {
-                    self.leave();
-                    return Ok((list, ending));
-                }
-            }
+            let step = self.text_or_action()?;
+            let Step::Node(node) = step else {
+                self.leave();
+                return Ok((list, matches!(step, Step::Else)));
+            };
+            list.nodes.push(node);
         }
         self.error("unexpected EOF")
     }
@@ -298,11 +283,11 @@ impl Parser {
                 if !matches!(peek.kind, Kind::If | Kind::With) {
                     self.expect(Kind::RightDelim, "else")?;
                 }
-                return Ok(Step::Ending(Ending::Else));
+                return Ok(Step::Else);
             }
             Kind::End => {
                 self.expect(Kind::RightDelim, "end")?;
-                return Ok(Step::Ending(Ending::End));
+                return Ok(Step::End);
             }
             Kind::Block => self.block()?,
             Kind::Break => {
@@ -343,12 +328,12 @@ impl Parser {
         if context == "range" {
             self.range_depth += 1;
         }
-        let (list, ending) = self.item_list()?;
+        let (list, has_else) = self.item_list()?;
         if context == "range" {
             self.range_depth -= 1;
         }
         let mut otherwise = None;
-        if matches!(ending, Ending::Else) {
+        if has_else {
             // "else if" and "else with" are an "if" or "with" inside the "else", with one
             // "end" for both.
             let next = self.peek();
@@ -361,8 +346,8 @@ impl Parser {
                 let node = if context == "if" { Node::If(branch) } else { Node::With(branch) };
                 otherwise = Some(List { pos: next.pos, nodes: vec![node] });
             } else {
-                let (list, ending) = self.item_list()?;
-                if matches!(ending, Ending::Else) {
+                let (list, has_else) = self.item_list()?;
+                if has_else {
                     return self.error("expected end; found {{else}}");
                 }
                 otherwise = Some(list);

@@ -4,7 +4,7 @@ use super::fail::Outcome;
 use super::float::format_float;
 use super::run::Run;
 use super::strconv;
-use super::value::{List, UintKind, Value};
+use super::value::{UintKind, Value};
 use super::{layout, methods};
 
 /// The flags between `%` and the verb.
@@ -109,23 +109,24 @@ impl<'p, 'e> Printer<'p, 'e> {
                 'v' | 's' | 'x' | 'X' | 'q' => self.string(s.bytes(), verb),
                 _ => self.bad_verb(value, verb)?,
             },
-            Value::List(list) => return self.list(value, list, verb, depth),
+            Value::List(list) => {
+                let open = if self.flags.sharp_v { "{" } else { "[" };
+                if !self.opened(value, list.nil, open, verb)? {
+                    return Ok(());
+                }
+                for (i, item) in list.items().iter().enumerate() {
+                    self.separator(i);
+                    self.value(item, verb, depth + 1)?;
+                }
+                self.put(if self.flags.sharp_v { "}" } else { "]" });
+            }
             Value::Dict(dict) => {
-                if verb == 'p' {
-                    return self.bad_verb(value, verb);
+                let open = if self.flags.sharp_v { "{" } else { "map[" };
+                if !self.opened(value, dict.nil, open, verb)? {
+                    return Ok(());
                 }
-                if self.flags.sharp_v {
-                    self.put(value.type_name());
-                    if dict.nil {
-                        self.put("(nil)");
-                        return Ok(());
-                    }
-                }
-                self.put(if self.flags.sharp_v { "{" } else { "map[" });
                 for (i, (key, item)) in self.run.entries(dict)?.iter().enumerate() {
-                    if i > 0 {
-                        self.separator();
-                    }
+                    self.separator(i);
                     self.value(&Value::str(key), verb, depth + 1)?;
                     self.put(":");
                     self.value(item, verb, depth + 1)?;
@@ -143,9 +144,7 @@ impl<'p, 'e> Printer<'p, 'e> {
                 }
                 self.put("{");
                 for (i, (name, field)) in certificate.fields().iter().enumerate() {
-                    if i > 0 {
-                        self.separator();
-                    }
+                    self.separator(i);
                     if self.flags.plus_v || self.flags.sharp_v {
                         self.put(name);
                         self.put(":");
@@ -158,30 +157,24 @@ impl<'p, 'e> Printer<'p, 'e> {
         Ok(())
     }
 
-    fn separator(&mut self) {
-        self.put(if self.flags.sharp_v { ", " } else { " " });
-    }
-
-    fn list(&mut self, value: &Value, list: &List, verb: char, depth: usize) -> Outcome<()> {
+    /// Begins a list or a map; `false` when that is all of it.
+    fn opened(&mut self, value: &Value, nil: bool, open: &str, verb: char) -> Outcome<bool> {
         if verb == 'p' {
-            return self.bad_verb(value, verb);
+            self.bad_verb(value, verb)?;
+            return Ok(false);
         }
         if self.flags.sharp_v {
             self.put(value.type_name());
-            if list.nil {
-                self.put("(nil)");
-                return Ok(());
-            }
         }
-        self.put(if self.flags.sharp_v { "{" } else { "[" });
-        for (i, item) in list.items().iter().enumerate() {
-            if i > 0 {
-                self.separator();
-            }
-            self.value(item, verb, depth + 1)?;
+        let all = nil && self.flags.sharp_v;
+        self.put(if all { "(nil)" } else { open });
+        Ok(!all)
+    }
+
+    fn separator(&mut self, index: usize) {
+        if index > 0 {
+            self.put(if self.flags.sharp_v { ", " } else { " " });
         }
-        self.put(if self.flags.sharp_v { "}" } else { "]" });
-        Ok(())
     }
 
     fn padding(&mut self, count: usize) {

@@ -23,7 +23,7 @@ use x509_cert::time::{Time, Validity};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
 
 use super::encoding::decode64;
-use super::keys::{Key, write_pem};
+use super::keys::{Key, to_text, write_pem};
 use super::prelude::*;
 use crate::engine::value::{Certificate, Str};
 
@@ -45,20 +45,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn authority(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let key = subject_key(run, a.get(2))?;
-    self_signed(run, &key, &Request::authority(a)?)
+    let request = Request::authority(a)?;
+    issue(run, &key, &request, &request.name, None, &key)
 }
 
 fn leaf(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let request = Request::leaf(run, a)?;
     let key = subject_key(run, a.get(4))?;
-    self_signed(run, &key, &request)
+    issue(run, &key, &request, &request.name, None, &key)
 }
 
 fn signed_leaf(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let issuer = Issuer::read(run, a.get(4))?;
     let request = Request::leaf(run, a)?;
     let key = subject_key(run, a.get(5))?;
-    signed(run, &key, &request, &issuer)
+    // A self-signed certificate needs no key identifier of its issuer.
+    let identifier = issuer.key_identifier.filter(|_| issuer.name != request.name);
+    issue(run, &key, &request, &issuer.name, identifier, &issuer.key)
 }
 
 fn made(cert: &[u8], key: &[u8]) -> Outcome {
@@ -116,10 +119,6 @@ impl Request {
         }
         Ok(Self { name: common_name(a.bytes(0))?, alternative, days: a.int(3), authority: false })
     }
-}
-
-fn to_text<E: std::fmt::Display>(error: E) -> String {
-    error.to_string()
 }
 
 fn items<'a>(run: &mut Run<'_>, list: Option<&'a Value>) -> Outcome<&'a [Value]> {
@@ -203,16 +202,6 @@ impl Issuer {
             key,
         })
     }
-}
-
-fn self_signed(run: &mut Run<'_>, key: &Key, request: &Request) -> Outcome {
-    issue(run, key, request, &request.name, None, key)
-}
-
-fn signed(run: &mut Run<'_>, key: &Key, request: &Request, issuer: &Issuer) -> Outcome {
-    // A self-signed certificate needs no key identifier of its issuer.
-    let identifier = if issuer.name == request.name { None } else { issuer.key_identifier.clone() };
-    issue(run, key, request, &issuer.name, identifier, &issuer.key)
 }
 
 /// The part of a certificate that is signed.

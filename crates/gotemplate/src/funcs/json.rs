@@ -84,55 +84,52 @@ impl Writer<'_, '_> {
             Value::List(list) if list.nil => out.push_str("null"),
             Value::Dict(dict) if dict.nil => out.push_str("null"),
             Value::List(list) => {
-                out.push('[');
-                for (i, item) in list.items().iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    self.line(out, depth + 1);
-                    self.write(out, item, depth + 1)?;
-                }
-                if !list.items().is_empty() {
-                    self.line(out, depth);
-                }
-                out.push(']');
+                let items = list.items().iter().map(|item| (None, item));
+                self.items(out, ['[', ']'], items, depth)?;
             }
             Value::Dict(dict) => {
                 let entries = self.run.entries(dict)?;
-                self.object(out, &entries, depth)?;
+                let items = entries.iter().map(|(key, item)| (Some(key.as_str()), item));
+                self.items(out, ['{', '}'], items, depth)?;
             }
             Value::Time(time) => {
                 self.text(out, &layout::format(time, "2006-01-02T15:04:05.999999999Z07:00"))?
             }
             Value::Version(version) => self.text(out, &version.to_string())?,
             Value::Certificate(certificate) => {
-                let fields = certificate.fields().map(|(name, value)| (name.to_owned(), value));
-                self.object(out, &fields, depth)?;
+                let fields = certificate.fields();
+                let items = fields.iter().map(|(name, value)| (Some(*name), value));
+                self.items(out, ['{', '}'], items, depth)?;
             }
         }
         Ok(())
     }
 
-    fn object(
+    /// Writes the items of a list, or those of an object with their keys.
+    fn items<'v>(
         &mut self,
         out: &mut String,
-        entries: &[(String, Value)],
+        [open, close]: [char; 2],
+        items: impl Iterator<Item = (Option<&'v str>, &'v Value)>,
         depth: usize,
     ) -> Outcome<()> {
-        out.push('{');
-        for (i, (key, item)) in entries.iter().enumerate() {
-            if i > 0 {
+        out.push(open);
+        let start = out.len();
+        for (key, item) in items {
+            if out.len() > start {
                 out.push(',');
             }
             self.line(out, depth + 1);
-            self.text(out, key)?;
-            out.push_str(if self.pretty { ": " } else { ":" });
+            if let Some(key) = key {
+                self.text(out, key)?;
+                out.push_str(if self.pretty { ": " } else { ":" });
+            }
             self.write(out, item, depth + 1)?;
         }
-        if !entries.is_empty() {
+        if out.len() > start {
             self.line(out, depth);
         }
-        out.push('}');
+        out.push(close);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ struct EcNumbers<'a> {
 /// A result with an error message for users.
 type KeyResult<T> = Result<T, String>;
 
-fn to_text<E: std::fmt::Display>(error: E) -> String {
+pub(super) fn to_text<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 

@@ -1,5 +1,7 @@
 //! Parses and formats URLs as Go's `net/url` does.
 
+use crate::engine::escape::{is_unreserved, percent};
+
 /// A URL in parts, decoded.
 #[derive(Debug, Default)]
 pub(super) struct Url {
@@ -42,7 +44,7 @@ enum Part {
 }
 
 fn keeps(b: u8, part: Part) -> bool {
-    if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~') {
+    if is_unreserved(b) {
         return true;
     }
     match part {
@@ -54,11 +56,7 @@ fn keeps(b: u8, part: Part) -> bool {
 }
 
 fn encode(text: &str, part: Part) -> String {
-    let mut out = String::new();
-    for b in text.bytes() {
-        if keeps(b, part) { out.push(char::from(b)) } else { out.push_str(&format!("%{b:02X}")) }
-    }
-    out
+    percent(text.as_bytes(), |b| keeps(b, part))
 }
 
 fn decode(text: &str, part: Part) -> Result<String, String> {

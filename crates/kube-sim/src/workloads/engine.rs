@@ -29,6 +29,7 @@ use super::{
     view::{View, WorkloadStage},
 };
 use crate::clock::ServerClock;
+use crate::watch::until;
 
 /// Writes in flight per kind, so that a real API server is not flooded.
 const MAX_WRITES: usize = 64;
@@ -103,7 +104,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
-                () = at(next_timer) => self.fire(),
+                () = until(next_timer) => self.fire(),
                 Some((uid, written)) = self.writes.next() => self.written(&uid, &written),
                 event = events.next() => match event {
                     None => return Ok(()),
@@ -260,13 +261,6 @@ fn end(outcome: Outcome) -> Option<WorkloadStage> {
         Outcome::Succeed => Some(WorkloadStage::Succeeded),
         Outcome::Fail => Some(WorkloadStage::Failed),
         Outcome::Hang => None,
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -14,6 +14,13 @@ fn modified(target: &Value, live: &Value) -> bool {
     compare(Some(target), Some(live), &DiffConfig::default()).modified
 }
 
+/// The normalized form of an object.
+fn normalized_object(object: &Value, config: &DiffConfig) -> Value {
+    let mut object = object.clone();
+    fill(&mut object, config);
+    object
+}
+
 /// A configuration from a list of `ignoreDifferences` entries.
 fn ignoring(entries: Value) -> DiffConfig {
     let application = json!({"spec": {"ignoreDifferences": entries}});

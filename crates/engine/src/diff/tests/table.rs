@@ -446,10 +446,7 @@ fn a_unified_diff_shows_the_difference() {
 
 #[test]
 fn custom_resources_with_a_definition_are_compared_exactly() {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "spec": {"group": "example.com", "names": {"kind": "Widget"}, "versions": [{"name": "v1",
-            "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
+    let schema = json!({"properties": {"spec": {"properties": {
                 "mode": {"default": "auto"},
                 "limit": {"properties": {"n": {"default": 1}}},
                 "selector": {"x-kubernetes-map-type": "atomic", "additionalProperties": {}},
@@ -457,10 +454,9 @@ fn custom_resources_with_a_definition_are_compared_exactly() {
                 "tags": {"x-kubernetes-list-type": "set", "items": {}},
                 "ports": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
                     "items": {"properties": {"port": {}, "protocol": {"default": "TCP"}, "name": {}}}},
-            }}}}}}]},
-    });
-    let mut schemas = Schemas::default();
-    schemas.add_definition(&definition);
+    }}}});
+    let widgets = wavegate_api::kind::GroupVersionKind::new("example.com", "v1", "Widget");
+    let schemas = Schemas::of_kinds([(widgets, std::sync::Arc::new(schema))]);
     let config = DiffConfig { schemas: std::sync::Arc::new(schemas), ..DiffConfig::default() };
     let structured = DiffConfig { server_side_apply: true, ..config.clone() };
     let widget = |spec| object("example.com/v1", "Widget", json!({"spec": spec}));

@@ -55,11 +55,17 @@ impl<'a> RuleScope<'a> {
         }
     }
 
-    /// The conditions of the object or the element, without those of older generations.
+    /// The conditions of the object or the element.
+    fn all_conditions(&self) -> impl Iterator<Item = HealthCondition<'a>> + 'a {
+        let is_root = std::ptr::eq(self.root, self.here);
+        let pointer = if is_root { "/status/conditions" } else { "/conditions" };
+        self.here.items(pointer).iter().map(HealthCondition)
+    }
+
+    /// The same without those of older generations.
     fn conditions(&self) -> impl Iterator<Item = HealthCondition<'a>> + 'a {
-        let (root, here) = (self.root, self.here);
-        let pointer = if std::ptr::eq(root, here) { "/status/conditions" } else { "/conditions" };
-        here.items(pointer).iter().map(HealthCondition).filter(|c| !is_stale_condition(root, *c))
+        let root = self.root;
+        self.all_conditions().filter(move |c| !is_stale_condition(root, *c))
     }
 }
 
@@ -128,15 +134,10 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut RuleScope<'a>) -> bool {
         }
         Test::Stale => is_stale(scope.root),
         Test::StaleCondition(kind) => {
-            let conditions = scope.here.items(match std::ptr::eq(scope.root, scope.here) {
-                true => "/status/conditions",
-                false => "/conditions",
-            });
-            let stale = |c: &Value| {
-                glob_matches(kind, HealthCondition(c).kind())
-                    && is_stale_condition(scope.root, HealthCondition(c))
+            let stale = |c: HealthCondition<'_>| {
+                glob_matches(kind, c.kind()) && is_stale_condition(scope.root, c)
             };
-            conditions.iter().any(stale)
+            scope.all_conditions().any(stale)
         }
         Test::Deleting => scope.root.is_deleting(),
     }

@@ -86,13 +86,8 @@ impl Children {
         if count <= 0 {
             return Ok(());
         }
-        let fails = self.outcome(owner) == Outcome::Fail;
-        if fails && outcome::failure(&View::new(owner)) == Failure::FailedCreate {
-            let message = format!(
-                "Error creating: pods \"{}-\" is forbidden: exceeded quota: simulated",
-                owner.name_any()
-            );
-            self.warn_once(About(kind, owner), "FailedCreate", &message).await;
+        let pods = format!("Error creating: pods \"{}-\"", owner.name_any());
+        if self.is_refused((kind, owner), &pods).await {
             return Ok(());
         }
         let template = &View::new(owner).spec["template"];
@@ -112,6 +107,21 @@ impl Children {
             self.report(About(kind, owner), "SuccessfulCreate", &message).await;
         }
         Ok(())
+    }
+
+    /// Whether the Pods of an owner cannot be created, which it then says.
+    pub(super) async fn is_refused(
+        &mut self,
+        (kind, owner): (WorkloadKind, &DynamicObject),
+        pods: &str,
+    ) -> bool {
+        let fails = self.outcome(owner) == Outcome::Fail
+            && outcome::failure(&View::new(owner)) == Failure::FailedCreate;
+        if fails {
+            let message = format!("{pods} is forbidden: exceeded quota: simulated");
+            self.warn_once(About(kind, owner), "FailedCreate", &message).await;
+        }
+        fails
     }
 
     pub(super) async fn remove_pods(

@@ -8,7 +8,6 @@ use serde_json::json;
 use super::{
     Children, MAX_PODS, Outcome, REVISION_HASH, View, WorkloadKind, create, events::About,
 };
-use crate::workloads::outcome::{self, Failure};
 use crate::workloads::rules::digest;
 
 impl Children {
@@ -64,14 +63,9 @@ impl Children {
         revision: &str,
     ) -> Result<(), kube::Error> {
         let view = View::new(owner);
-        let fails = self.outcome(owner) == Outcome::Fail;
-        if fails && outcome::failure(&view) == Failure::FailedCreate {
-            let message = format!(
-                "create Pod {name} in StatefulSet {} failed error: pods \"{name}\" is forbidden: \
-                 exceeded quota: simulated",
-                view.name()
-            );
-            self.warn_once(About(WorkloadKind::StatefulSet, owner), "FailedCreate", &message).await;
+        let set = view.name();
+        let pod = format!("create Pod {name} in StatefulSet {set} failed error: pods \"{name}\"");
+        if self.is_refused((WorkloadKind::StatefulSet, owner), &pod).await {
             return Ok(());
         }
         let template = &view.spec["template"];

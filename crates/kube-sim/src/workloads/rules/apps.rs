@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{condition, digest, time};
+use super::{condition, digest, present, time};
 use crate::workloads::outcome::{Failure, failure};
 use crate::workloads::view::{View, WorkloadStage};
 
@@ -191,9 +191,4 @@ pub(in crate::workloads) fn daemon_set(
         "numberReady": ready, "numberAvailable": present(ready),
         "numberUnavailable": present(nodes - ready), "updatedNumberScheduled": present(updated),
     }))
-}
-
-/// A count as API servers keep it: nothing when it is zero.
-fn present(count: i64) -> Value {
-    if count == 0 { Value::Null } else { json!(count) }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{condition, time};
+use super::{condition, present, time};
 use crate::workloads::view::{View, WorkloadStage};
 
 /// A Job: its Pods run, then have succeeded or failed. A finished Job never
@@ -37,7 +37,7 @@ pub(in crate::workloads) fn job(
         WorkloadStage::Progressing => {
             let active = parallelism.min(completions);
             json!({
-                "startTime": started, "active": nonzero(active), "ready": active,
+                "startTime": started, "active": present(active), "ready": active,
                 "uncountedTerminatedPods": {}, "conditions": resumed.map(|resumed| vec![resumed]),
             })
         }
@@ -46,7 +46,7 @@ pub(in crate::workloads) fn job(
                 ("CompletionsReached", "Reached expected number of succeeded pods");
             json!({
                 "startTime": started, "completionTime": time(now), "active": null, "ready": 0, "terminating": 0,
-                "succeeded": nonzero(completions), "uncountedTerminatedPods": {},
+                "succeeded": present(completions), "uncountedTerminatedPods": {},
                 "conditions": resumed.into_iter().chain([
                     condition(object, "SuccessCriteriaMet", "True", reason, message, now),
                     condition(object, "Complete", "True", reason, message, now),
@@ -73,8 +73,4 @@ pub(in crate::workloads) fn job(
 /// has seen it.
 pub(in crate::workloads) fn cron_job(object: &View<'_>) -> Option<Value> {
     object.status.is_null().then(|| json!({}))
-}
-
-fn nonzero(count: i64) -> Value {
-    if count == 0 { Value::Null } else { json!(count) }
 }

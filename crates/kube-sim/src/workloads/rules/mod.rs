@@ -19,6 +19,11 @@ fn time(now: Timestamp) -> Value {
     json!(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
+/// A count as API servers keep it: nothing when it is zero.
+fn present(count: i64) -> Value {
+    if count == 0 { Value::Null } else { json!(count) }
+}
+
 /// The condition of type `kind`. Keeps the time of the last transition while the
 /// condition's status stays the same.
 fn condition(

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
+use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use mlua::{Error, Lua, Table};
 
@@ -111,34 +112,7 @@ fn date(lua: &Lua, format: &str, at: i64) -> mlua::Result<mlua::Value> {
 
 /// The date by a format of `strftime`; what is not known stays as it is.
 fn formatted(format: &str, at: DateTime) -> String {
-    const DAYS: [&str; 7] =
-        ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    let weekday = usize::try_from(at.weekday().to_sunday_zero_offset()).unwrap_or_default();
-    let day = DAYS.get(weekday).copied().unwrap_or_default();
-    let month = usize::try_from(at.month() - 1).ok().and_then(|month| MONTHS.get(month));
-    let month = month.copied().unwrap_or_default();
-    let (short_day, short_month) =
-        (day.get(..3).unwrap_or_default(), month.get(..3).unwrap_or_default());
-    let hour = match at.hour() % 12 {
-        0 => 12,
-        hour => hour,
-    };
-    let half = if at.hour() < 12 { "AM" } else { "PM" };
-    let time = format!("{:02}:{:02}:{:02}", at.hour(), at.minute(), at.second());
+    let year = format!("{:02}", at.year() % 100);
     let mut text = String::new();
     let mut rest = format.chars();
     while let Some(c) = rest.next() {
@@ -146,39 +120,20 @@ fn formatted(format: &str, at: DateTime) -> String {
             text.push(c);
             continue;
         }
-        let part = match rest.next() {
-            Some('a') => short_day.to_owned(),
-            Some('A') => day.to_owned(),
-            Some('b') => short_month.to_owned(),
-            Some('B') => month.to_owned(),
-            Some('c') => format!(
-                "{:02} {short_month} {:02} {:02}:{:02} UTC",
-                at.day(),
-                at.year() % 100,
-                at.hour(),
-                at.minute()
-            ),
-            Some('d') => format!("{:02}", at.day()),
-            Some('F') => format!("{:04}-{:02}-{:02}", at.year(), at.month(), at.day()),
-            Some('H') => format!("{:02}", at.hour()),
-            Some('I') => format!("{hour:02}"),
-            Some('j') => format!("{:03}", at.day_of_year()),
-            Some('m') => format!("{:02}", at.month()),
-            Some('M') => format!("{:02}", at.minute()),
-            Some('p') => half.to_owned(),
-            Some('S') => format!("{:02}", at.second()),
-            Some('T' | 'X') => time.clone(),
-            Some('w') => weekday.to_string(),
-            Some('x') => format!("{:02}/{:02}/{:02}", at.month(), at.day(), at.year() % 100),
-            Some('y') => format!("{:02}", at.year() % 100),
+        let known = match rest.next() {
+            Some('c') => format!("%d %b {year} %H:%M UTC"),
+            Some('F') => format!("{:04}-%m-%d", at.year()),
+            Some('T' | 'X') => "%H:%M:%S".to_owned(),
+            Some('x') => format!("%m/%d/{year}"),
+            Some('y') => year.clone(),
             Some('Y') => at.year().to_string(),
             Some('z') => "+0000".to_owned(),
             Some('Z') => "UTC".to_owned(),
-            Some('%') => "%".to_owned(),
-            Some(other) => format!("%{other}"),
-            None => "%".to_owned(),
+            Some(known) if "aAbBdHIjmMpSw".contains(known) => format!("%{known}"),
+            Some('%') | None => "%%".to_owned(),
+            Some(other) => format!("%%{other}"),
         };
-        text.push_str(&part);
+        text.push_str(&strtime::format(known, at).unwrap_or_default());
     }
     text
 }
