@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use wavegate_api::steering::RolloutRunStatus;
+use wavegate_api::run::RolloutRunStatus;
 
 /// The course of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]

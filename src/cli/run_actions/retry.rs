@@ -12,7 +12,7 @@ use crate::cli::cluster::live_app::{TargetKind, named};
 use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
-use wavegate_rollout::steering::{self, Run, Verdict, current_run};
+use wavegate_rollout::requests::{self, Run, Verdict, current_run};
 
 /// An ApplicationSet, several, or an Application.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub(super) async fn retry(
         selector: selection.selector.clone(),
         all_namespaces: selection.all_namespaces,
     };
-    session.change_runs(&sets, |run, by| steering::retry_applications(run, &[], by)).await
+    session.change_runs(&sets, |run, by| requests::retry_applications(run, &[], by)).await
 }
 
 /// The Application of this name; `None` when an ApplicationSet is meant.
@@ -92,7 +92,7 @@ async fn retry_one(
     let name = application.name();
     let decide = |run: &_| match is_complete {
         true => Verdict::Refused(format!("{name} is complete: there is nothing to retry")),
-        false => steering::retry_applications(&Run::read(run), &[name], user.person()),
+        false => requests::retry_applications(&Run::read(run), &[name], user.person()),
     };
     let action = PlannedAction::for_run(&set, current_run(&runs, &set), decide);
     session.carry_out(&[action], true).await

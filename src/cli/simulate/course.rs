@@ -9,7 +9,7 @@ use super::timeline::{
     ApplicationLine, GateKind, GateLine, Opening, SetLine, SpanKind, StepLine, Timeline,
     TimelineMark, TimelineSpan, WaitLine,
 };
-use wavegate_api::steering::{RolloutRunStatus, RunGate};
+use wavegate_api::run::{RolloutRunStatus, RunGate};
 use wavegate_rollout::rollout::wait::WaitKind;
 use wavegate_simulation::{ApplicationHistory, History, HistoryState, SpanEnd, Waits};
 
