@@ -253,7 +253,7 @@ impl State {
         if !self.status.phase.has_ended() && self.status.phase != RunPhase::RollingBack {
             match self.verdict.exceeded.clone() {
                 Some((OnFailure::Abort, why)) => self.abort(rows, "Failures", &why, now),
-                Some((OnFailure::Rollback, why)) => self.roll_back(rows, "Failures", &why, now),
+                Some((OnFailure::Rollback, why)) => self.roll_back(rows, "Failures", &why),
                 Some((OnFailure::Hold | OnFailure::Continue, _)) | None => {}
             }
         }

@@ -166,7 +166,7 @@ impl State {
                 RunPhase::Superseded | RunPhase::RollingBack | RunPhase::RolledBack
             );
             if is_new && can {
-                self.roll_back(rows, &rollback.by, "", now);
+                self.roll_back(rows, &rollback.by, "");
             }
         }
     }
@@ -183,7 +183,7 @@ impl State {
         };
     }
 
-    pub(super) fn roll_back(&mut self, rows: &[Row<'_>], by: &str, why: &str, _now: Timestamp) {
+    pub(super) fn roll_back(&mut self, rows: &[Row<'_>], by: &str, why: &str) {
         self.quarantine_all(rows);
         self.status.phase = RunPhase::RollingBack;
         self.status.ended_at = None;
