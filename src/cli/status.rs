@@ -17,14 +17,15 @@ use crate::cli::rollout_view::state::message;
 use crate::cli::runs::{ReportedSet, beside};
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::Raw;
-use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::RUN;
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::requests::{Run, current_run};
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Member, Report, ReportState};
 use wavegate_rollout::rollout::steps::StepStrategy;
-use wavegate_rollout::steering::{Run, current_run};
 
 /// The most namespaces in a message.
 const NAMES: usize = 10;

@@ -19,9 +19,9 @@ use crate::cli::status;
 use crate::cli::status::SetSummary;
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_rollout::desired::Generation;
+use wavegate_rollout::requests::Run;
+use wavegate_rollout::rollout::policy::Rules;
 use wavegate_rollout::rollout::report::ReportState;
-use wavegate_rollout::rollout::steer::rules::Rules;
-use wavegate_rollout::steering::Run;
 
 /// Applications of the set, by name.
 type Applications = BTreeMap<String, Arc<Value>>;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod listening;
+mod policies;
 mod predicting;
-mod steering;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines};

@@ -60,7 +60,7 @@ const READERS: [(&str, &str, &str); 44] = [
     ("cli/sync/result.rs", "one.message.as_str()", "`operationState.message`"),
     ("engine/blocking_resource.rs", "resource.message", "`operationState.message`"),
     // What a status says already is not said again; a list in it is of texts.
-    ("rollout/rollout/steer/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
+    ("rollout/rollout/run/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
     // The words of other programs.
     ("cli/explain/remedies.rs", "exited with code", "of a kubelet"),
     ("cli/explain/remedies.rs", "namespaces \\\"", "of an API server"),
@@ -165,7 +165,7 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
         ],
     ),
     ("rollout/webhook/secrets.rs", &["Basic ", "sha1=", "sha256="]),
-    ("rollout/steering/awaited.rs", &["meant.as_str()"]),
+    ("rollout/requests/awaited.rs", &["meant.as_str()"]),
     ("engine/windows/cron.rs", &["CRON_TZ=", "TZ="]),
 ];
 

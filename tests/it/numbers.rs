@@ -2,8 +2,8 @@
 //! command line.
 //!
 //! `tests/data/as-numbers.txt` (ApplicationSets), `se-numbers.txt` (sync engine), `st-numbers.txt`
-//! (steering) and `ca-numbers.txt` (what Argo CD's API server reads) list the numbers. A number that
-//! no such test can cite is followed by the reason. A test cites `AS-nnn` in a comment or a message,
+//! (policies and runs) and `ca-numbers.txt` (what Argo CD's API server reads) list the numbers. A
+//! number that no such test can cite is followed by the reason. A test cites `AS-nnn` in a comment or a message,
 //! or `as_nnn` in its name; the others are the same. Tests of single functions do not count: see
 //! [`is_through_the_program`].
 
@@ -114,7 +114,7 @@ fn every_requirement_of_the_sync_engine_is_cited_by_a_test() {
 }
 
 #[test]
-fn every_requirement_of_steering_is_cited_by_a_test() {
+fn every_requirement_of_policies_and_runs_is_cited_by_a_test() {
     check("st-numbers.txt", "ST", 33);
 }
 

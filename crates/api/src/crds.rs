@@ -2,8 +2,8 @@
 //!
 //! Manifests that were written for Argo CD must apply unchanged, so the schema contains
 //! all fields of Argo CD, requires only what Argo CD requires, and has no formats. There
-//! are no defaults, since they would change users' manifests. The kinds of [`steering`] are our
-//! own: there, `spec` has limits, defaults and rules.
+//! are no defaults, since they would change users' manifests. The kinds of [`policy`] and
+//! [`run`] are our own: there, `spec` has limits, defaults and rules.
 //!
 //! Objects are closed, except where Argo CD's are open (listed in [`OPEN`]): `kubectl
 //! apply` rejects unknown fields as misspelled. `kubectl` before 1.25 validates by itself
@@ -26,8 +26,10 @@ use super::app_status::ApplicationStatus;
 use super::application::Application;
 use super::application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
 use super::operation::Operation;
-use super::steering::{self, PolicyStatus, RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
+use super::policy::{PolicyStatus, RolloutPolicySpec};
+use super::run::{RolloutRunSpec, RolloutRunStatus};
 use super::{GROUP, VERSION};
+use super::{policy, run};
 use crate::yaml;
 
 /// A CustomResourceDefinition.
@@ -67,9 +69,9 @@ pub fn file_name(kind: &str) -> String {
 }
 
 /// Kinds that are defined here, in the order of [`all_definitions`]: those of Argo CD, and those of
-/// [`steering`].
+/// [`policy`] and [`run`].
 pub const KINDS: [&str; 5] =
-    [ApplicationSet::KIND, Application::KIND, AppProject::KIND, steering::POLICY, steering::RUN];
+    [ApplicationSet::KIND, Application::KIND, AppProject::KIND, policy::POLICY, run::RUN];
 
 fn typed(definition: &Value) -> CustomResourceDefinition {
     Deserialize::deserialize(definition).expect("the tests read every definition as this type")
@@ -162,7 +164,7 @@ fn app_project() -> Value {
 fn rollout_policy() -> Value {
     with_status(definition(
         &WAVEGATE,
-        [steering::POLICY, steering::POLICIES, "rolloutpolicy"],
+        [policy::POLICY, policy::POLICIES, "rolloutpolicy"],
         &["rpol"],
         "Holds and limits the rollouts of ApplicationSets.",
         [("spec", strict_schema::<RolloutPolicySpec>()), ("status", schema::<PolicyStatus>())],
@@ -183,7 +185,7 @@ fn rollout_policy() -> Value {
 fn rollout_run() -> Value {
     with_status(definition(
         &WAVEGATE,
-        [steering::RUN, steering::RUNS, "rolloutrun"],
+        [run::RUN, run::RUNS, "rolloutrun"],
         &["rrun"],
         "The rollout of one change of an ApplicationSet, and what people say about it.",
         [("spec", strict_schema::<RolloutRunSpec>()), ("status", schema::<RolloutRunStatus>())],
@@ -225,7 +227,7 @@ struct Group {
 
 const ARGO_CD: Group = Group { name: GROUP, version: VERSION, part_of: "argocd" };
 const WAVEGATE: Group =
-    Group { name: steering::GROUP, version: steering::VERSION, part_of: "wavegate" };
+    Group { name: crate::WAVEGATE_GROUP, version: crate::WAVEGATE_VERSION, part_of: "wavegate" };
 
 fn definition<const N: usize>(
     group: &Group,

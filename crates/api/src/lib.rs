@@ -39,16 +39,17 @@ pub mod openapi;
 pub mod operation;
 pub mod path_segment;
 pub mod pod;
+pub mod policy;
 pub mod providers;
 pub mod raw;
 pub mod read;
 pub mod repository;
 pub mod resource_filter;
 pub mod resource_key;
+pub mod run;
 pub mod selector;
 pub mod source;
 pub mod sources;
-pub mod steering;
 pub mod sync_options;
 pub mod template;
 pub mod time;
@@ -79,6 +80,12 @@ pub const GROUP: &str = "argoproj.io";
 pub const VERSION: &str = "v1alpha1";
 /// Group and version, as in an object's `apiVersion`.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
+/// The API group of the kinds of Wavegate.
+pub const WAVEGATE_GROUP: &str = "wavegate.dev";
+/// The API version of the kinds of Wavegate.
+pub const WAVEGATE_VERSION: &str = "v1alpha1";
+/// Their group and version, as in `apiVersion`.
+pub const WAVEGATE_API_VERSION: &str = "wavegate.dev/v1alpha1";
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
 pub use super::nearest::{meant_hint, nearest_name};
 use super::operation::Operation;
-use super::steering::RolloutPolicySpec;
+use super::policy::RolloutPolicySpec;
 /// Fields of `metadata`, whatever the kind.
 const METADATA: [&str; 16] = [
     "annotations",

@@ -130,7 +130,7 @@ fn compared_in(
 fn projects_permit_by_their_lists() {
     let sources = |list: &[&str], url: &str| {
         let source_repos = list.iter().map(|item| (*item).to_owned()).collect();
-        project::permits_source(&AppProjectSpec { source_repos, ..project() }, url)
+        project::source_rule(&AppProjectSpec { source_repos, ..project() }, url).is_none()
     };
     assert!(sources(&["https://example.com/org/*"], "https://EXAMPLE.com/org/repo.git"), "SE-070");
     assert!(!sources(&["https://example.com/*"], "https://example.com/org/repo"), "SE-070");
@@ -189,14 +189,15 @@ fn projects_permit_by_their_lists() {
 
     let goes = |list: Vec<ProjectDestination>, namespace: &str| {
         let spec = AppProjectSpec { destinations: list, ..project() };
-        project::permits_destination(&spec, "https://c", "c", namespace)
+        project::destination_rule(&spec, "https://c", "c", namespace).is_none()
     };
     assert!(goes(vec![destination("https://c", "team-*")], "team-a"), "SE-071");
     assert!(!goes(vec![destination("https://c", "team-*")], "kube-system"), "SE-071");
     let denied = vec![destination("*", "*"), destination("*", "!kube-system")];
     assert!(!goes(denied.clone(), "kube-system"), "SE-071");
     assert!(goes(denied, "web"), "SE-071");
-    assert!(!project::permits_destination(&project(), "", "", "web"), "SE-071: no cluster");
+    let refused = project::destination_rule(&project(), "", "", "web");
+    assert!(refused.is_some(), "SE-071: no cluster");
     // As in Argo CD, a negated field matches what it does not hit.
     for (list, server, name, namespace, want) in [
         (vec![("!https://c", "", "*")], "https://d", "d", "web", true),
@@ -224,7 +225,7 @@ fn projects_permit_by_their_lists() {
             ..destination(server, namespace)
         });
         let spec = AppProjectSpec { destinations: destinations.collect(), ..project() };
-        let got = project::permits_destination(&spec, server, name, namespace);
+        let got = project::destination_rule(&spec, server, name, namespace).is_none();
         assert_eq!(got, want, "SE-071: {list:?} for {server}, {name}, {namespace}");
     }
     let several = vec![destination("*", "*"), destination("*", "!{victim,kube-system}")];

@@ -1,6 +1,6 @@
 //! ApplicationSets as pure functions of snapshots: generators and templates make Applications
 //! ([`desired`]), steps and policies decide which of them are updated next ([`rollout`]), and
-//! [`application_set`] plans the writes and the status. [`steering`] is what people ask of a
+//! [`application_set`] plans the writes and the status. [`requests`] is what people ask of a
 //! rollout, [`notify`] what is said about it, [`webhook`] which sets and Applications an event of
 //! a Git server concerns.
 //!
@@ -12,6 +12,6 @@
 pub mod application_set;
 pub mod desired;
 pub mod notify;
+pub mod requests;
 pub mod rollout;
-pub mod steering;
 pub mod webhook;

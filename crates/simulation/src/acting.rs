@@ -17,13 +17,14 @@ use super::environment::{Environment, USER};
 use super::fault::{ControllerPart, FleetFault};
 use super::lifeline::Crash;
 use super::replica;
-use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
-use wavegate_cluster::act::commands::{manifests, refresh, steering as words};
+use wavegate_cluster::act::commands::{manifests, refresh, requests as words};
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::object::{kind_api, kind_resource};
 use wavegate_controller::leader::LEASE;
-use wavegate_rollout::steering::{self, Actor, RollbackScope, Run, Verdict};
+use wavegate_rollout::requests::{self, Actor, RollbackScope, Run, Verdict};
 
 impl Environment<'_> {
     /// A commit that changes these Applications or all, which a webhook reports.
@@ -77,38 +78,38 @@ impl Environment<'_> {
             FleetAction::Degrade(names) => self.degrade(names).await?,
             FleetAction::Pause => {
                 self.say_of_sets(|set| {
-                    steering::pause_set(set, Some("as the simulation says"), USER)
+                    requests::pause_set(set, Some("as the simulation says"), USER)
                 })
                 .await?;
             }
             FleetAction::Resume => {
                 let policies = self.all(POLICY).await?;
-                self.say_of_sets(|set| steering::resume_set(set, &policies)).await?;
+                self.say_of_sets(|set| requests::resume_set(set, &policies)).await?;
             }
             FleetAction::Approve(gate) => {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
-                self.say_of_runs(|run, person| steering::approve_gates(run, gate, person)).await?;
+                self.say_of_runs(|run, person| requests::approve_gates(run, gate, person)).await?;
             }
             FleetAction::Rollback => {
                 let applications = self.all(Application::KIND).await?;
                 self.say_of_runs(|run, person| {
                     let reach =
                         RollbackScope::of(&run.name, applications.iter().map(AsRef::as_ref));
-                    steering::rollback_run(run, Some(&reach), person)
+                    requests::rollback_run(run, Some(&reach), person)
                 })
                 .await?;
             }
             FleetAction::Abort => {
-                self.say_of_runs(|run, person| steering::abort_run(run, false, person)).await?;
+                self.say_of_runs(|run, person| requests::abort_run(run, false, person)).await?;
             }
             FleetAction::Retry(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                self.say_of_runs(|run, person| steering::retry_applications(run, &names, person))
+                self.say_of_runs(|run, person| requests::retry_applications(run, &names, person))
                     .await?;
             }
             FleetAction::Skip(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                self.say_of_runs(|run, _| steering::skip_applications(run, &names)).await?;
+                self.say_of_runs(|run, _| requests::skip_applications(run, &names)).await?;
             }
         }
         Ok(())

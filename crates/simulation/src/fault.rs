@@ -7,7 +7,7 @@ use kube_sim::{Disturbance, Effect, RequestRecord, Server, SplitMix64};
 
 use super::lifeline::Applied;
 use super::replica::is_controller;
-use wavegate_api::{GROUP, steering};
+use wavegate_api::GROUP;
 
 /// Something that goes wrong. Only the controllers notice it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl ControllerPart {
         let is_of_namespace = !request.namespace.is_empty()
             && ["list", "watch"].contains(&&*request.verb)
             && ["secrets", "configmaps"].contains(&&*request.resource);
-        let is_of_control_plane = [GROUP, steering::GROUP].contains(&&*request.group)
+        let is_of_control_plane = [GROUP, wavegate_api::WAVEGATE_GROUP].contains(&&*request.group)
             || ["leases", "events"].contains(&&*request.resource)
             || is_of_namespace;
         match self {

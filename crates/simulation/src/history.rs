@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use wavegate_api::steering::RolloutRunStatus;
+use wavegate_api::run::RolloutRunStatus;
 use wavegate_rollout::rollout::wait::WaitKind;
 
 /// The course of a simulation.

@@ -11,13 +11,14 @@ use tokio::time::Instant;
 
 use super::history::{ApplicationHistory, HistorySpan, SpanKind, Waits};
 use super::parts::{self, ApplicationPart, ApplicationStatusPart, SetPart, SetStatusPart};
+use wavegate_api::WAVEGATE_GROUP;
 use wavegate_api::application_set::WaitingFor;
 use wavegate_api::conditions::application_set::ROLLOUT_PROGRESSING;
 use wavegate_api::conditions::status::FALSE;
-use wavegate_api::steering::{GROUP, RUNS, RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::run::{RUNS, RolloutRunSpec, RolloutRunStatus};
 use wavegate_api::{Application, ApplicationSet, ObjectKey, Raw, read_leniently};
+use wavegate_rollout::requests::number_of;
 use wavegate_rollout::rollout::wait::{WAITING_LIMIT, WaitKind};
-use wavegate_rollout::steering::number_of;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -63,7 +64,7 @@ impl Seen {
                 return;
             }
             (wavegate_api::GROUP, ApplicationSet::PLURAL) => self.set(parts::part(json), now),
-            (GROUP, RUNS) if !is_gone => self.run(parts::whole(json), now),
+            (WAVEGATE_GROUP, RUNS) if !is_gone => self.run(parts::whole(json), now),
             _ => return,
         };
         if is_changed {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus};
 use wavegate_api::listed::{ListedOwner, ListedWord};
 use wavegate_api::read_leniently;
-use wavegate_api::steering::{RUN, RunStart};
+use wavegate_api::run::{RUN, RunStart};
 
 /// What is read of the metadata of an object.
 #[derive(Debug, Default, Deserialize)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use wavegate_api::steering::RunPhase;
+use wavegate_api::run::RunPhase;
 use wavegate_rollout::rollout::wait::WaitKind;
 
 fn set(sizes: &[usize], max_update: Value) -> Value {

@@ -48,7 +48,7 @@ pub(super) struct Fixtures {
     /// What the generators read.
     pub inputs: Inputs,
     /// Whether there are policies or a pause, so that people may have to act.
-    pub is_steered: bool,
+    pub has_policies: bool,
     /// The commit that follows when all is rolled out.
     pub update: SecondCommit,
 }
@@ -69,7 +69,7 @@ impl Fixtures {
             .context("cannot create a temporary directory")?;
         let (namespace, mut objects, inputs) = own
             .unwrap_or_else(|| (CONTROL_PLANE_NAMESPACE.to_owned(), Vec::new(), Inputs::default()));
-        let is_steered = objects.iter().any(|object| {
+        let has_policies = objects.iter().any(|object| {
             is_policy(object) || annotation_of(object, annotations::PAUSED).is_some()
         });
         let goes_back = update::is_wanted(&objects);
@@ -92,7 +92,7 @@ impl Fixtures {
             applications.extend(generated.into_keys());
         }
         let mut world =
-            Self { folder, namespace, objects, applications, inputs, is_steered, update };
+            Self { folder, namespace, objects, applications, inputs, has_policies, update };
         world.complete();
         Ok(world)
     }

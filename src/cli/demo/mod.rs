@@ -44,8 +44,8 @@ use crate::cli::rollout_view::transition::Transition;
 use crate::cli::rollout_view::ui::{self, Ui, is_closed};
 use crate::cli::rollout_view::{run, sentence, terminal, text};
 use wavegate_api::{HealthStatus, ObjectKey};
+use wavegate_rollout::requests::number_of;
 use wavegate_rollout::rollout::report::{ApplicationReport, RolloutOutcome};
-use wavegate_rollout::steering::number_of;
 
 /// The rollout is stopped when nothing changes for this time, which is longer than any
 /// reasonable delay in a demo.
@@ -124,7 +124,7 @@ async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
         code = signals.end() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
-    if listener.is_none() && world.is_steered {
+    if listener.is_none() && world.has_policies {
         listener = Some(listen(FOR_PEOPLE, false).await?);
     }
     let scope = WatchScope { runs: true, ..WatchScope::default() };
@@ -172,7 +172,7 @@ async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
         notes,
         advised: Vec::new(),
         settled: None,
-        is_steered: world.is_steered,
+        has_policies: world.has_policies,
         update: Some(world.update.clone()).filter(|update| !update.is_empty()),
         awaits_commit: false,
     };
@@ -204,7 +204,7 @@ struct DemoRun {
     /// Time since when there was nothing left to do.
     settled: Option<Duration>,
     /// Whether there are policies or a pause.
-    is_steered: bool,
+    has_policies: bool,
     /// The commit that follows when all is rolled out.
     update: Option<SecondCommit>,
     /// No controller has seen that commit yet.
@@ -287,7 +287,8 @@ impl DemoRun {
                         if over && !self.served && is_final() {
                             break StopReason::Settled;
                         }
-                        if (self.served || self.is_steered) && is_closed(self.advise(over, show))? {
+                        if (self.served || self.has_policies) && is_closed(self.advise(over, show))?
+                        {
                             break StopReason::ReaderGone;
                         }
                         if !self.served && moved.elapsed() > self.quiet_limit() {
@@ -378,7 +379,7 @@ impl DemoRun {
     /// Whether a run goes on, by policies.
     fn has_live_run(&self) -> bool {
         let is_live = |set: &WatchedSet| set.run().is_some_and(|run| !run.phase().has_ended());
-        self.is_steered && self.live.fleet.known().any(is_live)
+        self.has_policies && self.live.fleet.known().any(is_live)
     }
 
     fn apply(&mut self, change: WatchEvent) -> Result<Vec<Transition>, Error> {
@@ -398,7 +399,7 @@ impl DemoRun {
 
     /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
-        let is_awaited = self.awaits_commit || self.is_steered && self.waits_for_a_word();
+        let is_awaited = self.awaits_commit || self.has_policies && self.waits_for_a_word();
         let outcomes = self.live.fleet.outcomes();
         let is_over =
             |(_, outcome): &(ObjectKey, RolloutOutcome)| *outcome != RolloutOutcome::Running;

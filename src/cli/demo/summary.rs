@@ -8,7 +8,7 @@ use crate::cli::rollout_view::run;
 use crate::cli::rollout_view::sentence::{describe, seconds};
 use crate::cli::rollout_view::set::{WatchedSet, max_update};
 use crate::cli::rollout_view::text::{self, Style, StyledLine, count};
-use wavegate_api::steering::RunPhase;
+use wavegate_api::run::RunPhase;
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::report::{Count, RolloutOutcome};
 

@@ -16,8 +16,8 @@ use super::files::replace_urls;
 use super::git;
 use crate::cli::files::input::is_application_set;
 use wavegate_api::Raw;
+use wavegate_api::policy::{OnFailure, POLICY, RolloutPolicySpec};
 use wavegate_api::raw::object_at;
-use wavegate_api::steering::{OnFailure, POLICY, RolloutPolicySpec};
 use wavegate_api::yaml;
 
 /// What is appended to the tag of each image.

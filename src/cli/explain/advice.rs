@@ -14,9 +14,9 @@ use wavegate_application::access::project_of;
 use wavegate_application::deletion::WAITS_FOR_APPROVAL;
 use wavegate_application::global_projects::GLOBAL_PROJECTS;
 use wavegate_engine::blocking_resource::BlockingResource;
+use wavegate_rollout::requests::Run;
 use wavegate_rollout::rollout::report::{ApplicationReport, Member, Report};
 use wavegate_rollout::rollout::wait::{EndedBy, RolloutWait, WaitKind};
-use wavegate_rollout::steering::Run;
 
 /// An Application that is waited for.
 pub(super) struct WaitContext<'a> {
@@ -59,8 +59,8 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
         ) => about_state(waiting, live, read),
         _ => Vec::new(),
     };
-    let mut found = match (found.is_empty(), steered(waiting)) {
-        (_, steered) if !steered.is_empty() => return steered,
+    let mut found = match (found.is_empty(), about_run(waiting)) {
+        (_, of_run) if !of_run.is_empty() => return of_run,
         (true, _) => vec![by_kind(waiting)],
         (false, _) => found,
     };
@@ -75,7 +75,7 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
 }
 
 /// What ends a wait that a person or a policy has made.
-fn steered(waiting: &WaitContext<'_>) -> Vec<Action> {
+fn about_run(waiting: &WaitContext<'_>) -> Vec<Action> {
     let &WaitContext { set, report, run, wait, member, .. } = waiting;
     let goes_on = wait.kind.ended_by() == EndedBy::Events && !member.is_operating();
     let may_be_held = goes_on && report.may_be_held(member);

@@ -27,10 +27,10 @@ use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::requests::Run;
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Member, Report, ReportState, SetCondition};
-use wavegate_rollout::steering::Run;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///

@@ -14,7 +14,7 @@ use crate::cli::files::facts::GeneratorFacts;
 use crate::cli::files::fields::{api_version, data_of, generators_of};
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
-use wavegate_api::{self as api, ApplicationSet, Raw, steering};
+use wavegate_api::{self as api, ApplicationSet, Raw, policy};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -221,7 +221,7 @@ pub(in crate::cli) fn is_application_set(value: &Value) -> bool {
 
 /// Whether an object is a RolloutPolicy.
 pub(in crate::cli) fn is_policy(value: &Value) -> bool {
-    value.kind() == steering::POLICY && api_version(value) == steering::API_VERSION
+    value.kind() == policy::POLICY && api_version(value) == wavegate_api::WAVEGATE_API_VERSION
 }
 
 fn expand(document: FileObject, out: &mut Vec<FileObject>) -> Result<(), Error> {

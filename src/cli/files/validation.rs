@@ -14,7 +14,7 @@ use crate::cli::files::input::{self, FileObject, is_application_set, is_policy};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
-use wavegate_api::{crds, steering};
+use wavegate_api::{crds, policy};
 use wavegate_cluster::act::commands::manifests;
 use wavegate_cluster::watch::failure::error_reason;
 
@@ -51,7 +51,7 @@ impl std::fmt::Display for FieldProblem {
 pub(in crate::cli) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
     let unknown = unknown::in_policy(policy).into_iter().map(FieldProblem::Unknown);
     let refused = refusals(policy).await.into_iter();
-    let broken = steering::broken_rules(policy.spec()).into_iter();
+    let broken = policy::broken_rules(policy.spec()).into_iter();
     let broken = broken.map(|rule| FieldProblem::Invalid { field: rule.path, why: rule.reason });
     unknown.chain(refused).chain(broken).collect()
 }
@@ -120,7 +120,7 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
 /// The definition of policies, read once.
 fn definition() -> Result<Definitions, String> {
     static READ: OnceLock<Result<Definitions, String>> = OnceLock::new();
-    let is_policies = |definition: &&Value| definition.text("/spec/names/kind") == steering::POLICY;
+    let is_policies = |definition: &&Value| definition.text("/spec/names/kind") == policy::POLICY;
     let read = || Definitions::read(crds::raw_definitions().iter().filter(is_policies));
     READ.get_or_init(|| read().map_err(|refused| refused.to_string())).clone()
 }
@@ -156,8 +156,8 @@ mod tests {
         ];
         for (spec, want) in cases {
             let policy = json!({
-                "apiVersion": steering::API_VERSION,
-                "kind": steering::POLICY,
+                "apiVersion": wavegate_api::WAVEGATE_API_VERSION,
+                "kind": policy::POLICY,
                 "metadata": {"name": "p", "namespace": "team", "resourceVersion": "7"},
                 "spec": spec,
             });
@@ -168,7 +168,8 @@ mod tests {
                 assert!(found.starts_with(want), "{found}");
             }
         }
-        let nameless = json!({"apiVersion": steering::API_VERSION, "kind": steering::POLICY});
+        let nameless =
+            json!({"apiVersion": wavegate_api::WAVEGATE_API_VERSION, "kind": policy::POLICY});
         let found = of_policy(&nameless).await;
         assert!(found[0].to_string().contains("a policy needs a name"), "{found:?}");
     }

@@ -26,9 +26,9 @@ use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::application_set::{ApplicationOwner, WriteGate, WritePlan};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::policy::Rules;
 use wavegate_rollout::rollout::report::Member;
-use wavegate_rollout::rollout::steer::rules::Rules;
-use wavegate_rollout::rollout::steering::Steering;
+use wavegate_rollout::rollout::run_input::RunInput;
 
 /// Maximum number of fields that the table shows for an update.
 const FIELDS_PER_LINE: usize = 6;
@@ -182,7 +182,7 @@ pub(in crate::cli) fn compare(seen: &Seen<'_>) -> Vec<LiveChange> {
         existing: &existing,
         invalid: seen.invalid,
         others: seen.others,
-        steering: Some(Steering::of_policies(&stored.id.namespace, &stored.id.name, rules)),
+        run_input: Some(RunInput::of_policies(&stored.id.namespace, &stored.id.name, rules)),
         ..Snapshot::first(&stored, &generated, settings, windows, Timestamp::now())
     });
     let names: Vec<String> =

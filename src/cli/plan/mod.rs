@@ -107,10 +107,7 @@ fn is_checked(args: &PlanArgs, report: &PlanReport) -> bool {
 impl PlanReport {
     /// The hash of the plan, if it is known.
     fn hash(&self) -> Option<&str> {
-        self.steering
-            .as_ref()
-            .map(|steering| steering.hash.as_str())
-            .filter(|hash| !hash.is_empty())
+        self.policies.as_ref().map(|planned| planned.hash.as_str()).filter(|hash| !hash.is_empty())
     }
 }
 
@@ -159,9 +156,9 @@ async fn file_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
                 } else {
                     let none = BTreeMap::new();
                     let rules = policies::rules(&policies, &set.value, &generation);
-                    let steering = PlanPolicies::of(rules, &set.value, &generation, &none, &[]);
+                    let planned = PlanPolicies::of(rules, &set.value, &generation, &none, &[]);
                     // Of no cluster, so that nothing can be compared with it.
-                    report.with(PlanPolicies { hash: String::new(), ..steering })
+                    report.with(PlanPolicies { hash: String::new(), ..planned })
                 }
             }
             Err(error) => not_generated(set, error)?.and(problems),
@@ -181,14 +178,14 @@ impl PlanReport {
 
     /// With what policies say; what is wrong with them is a problem of the plan, once if their
     /// definition says it, too.
-    fn with(mut self, steering: PlanPolicies) -> Self {
-        for found in &steering.problems {
+    fn with(mut self, planned: PlanPolicies) -> Self {
+        for found in &planned.problems {
             if !self.problems.iter().any(|known| known.is_about(&found.policy, &found.field)) {
                 let message = format!("RolloutPolicy {}: {found}", found.policy);
                 self.problems.push(PlanProblem::of(INVALID_POLICY, message));
             }
         }
-        self.steering = Some(steering);
+        self.policies = Some(planned);
         self
     }
 
@@ -221,7 +218,7 @@ fn not_generated(set: &FileObject, error: Error) -> Result<PlanReport, Error> {
         unmatched: Vec::new(),
         problems,
         live: None,
-        steering: None,
+        policies: None,
     })
 }
 
@@ -269,13 +266,13 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
         let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
         let compared = live_diff::of_controller(others, facts, &input, &existing);
         let (invalid, live) = compared.await;
-        let mut steering = PlanPolicies::of(rules, &set.value, &generation, &existing, &live);
+        let mut planned = PlanPolicies::of(rules, &set.value, &generation, &existing, &live);
         if policies.is_none() {
             // Without its gates it would be that of another plan.
-            steering.hash.clear();
+            planned.hash.clear();
         }
         let report = report(set, &generation, &invalid, Some(live));
-        reports.push(report.and(problems).with(steering));
+        reports.push(report.and(problems).with(planned));
     }
     written.rest(args.name.as_deref(), &sets, &mut reports);
     Ok(reports)
@@ -301,7 +298,7 @@ fn report(
         unmatched,
         problems: all,
         live,
-        steering: None,
+        policies: None,
     }
 }
 
@@ -394,9 +391,9 @@ fn table(report: &PlanReport) -> String {
         text.push('\n');
         text.push_str(&output::table(header, live.iter().map(row)));
     }
-    if let Some(steering) = &report.steering {
+    if let Some(planned) = &report.policies {
         text.push('\n');
-        text.push_str(&output::printable_lines(&steering.text(), false));
+        text.push_str(&output::printable_lines(&planned.text(), false));
     }
     if !report.problems.is_empty() {
         text.push('\n');

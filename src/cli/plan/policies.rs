@@ -14,14 +14,14 @@ use crate::cli::console::error::note;
 use crate::cli::files::generate::strategy_of;
 use crate::cli::plan::live_diff::{Change, LiveChange};
 use wavegate_api::Raw;
+use wavegate_api::policy::{POLICY, policy_spec};
 use wavegate_api::sources::compared_revisions;
-use wavegate_api::steering::{POLICY, policy_spec};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::generate::generated::{
     generated_labels, labels_of, spec_digest,
 };
 use wavegate_rollout::desired::Generation;
-use wavegate_rollout::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
+use wavegate_rollout::rollout::policy::{Policy, Problem, Rules, Selectable, policy_selects};
 use wavegate_rollout::rollout::steps::step_memberships;
 
 /// The most names of Applications in a line.
@@ -113,8 +113,9 @@ pub(in crate::cli) fn rules(
 /// Whether a policy is for a set of its namespace; also one whose selector cannot be read.
 pub(in crate::cli) fn selects(policy: &Value, set: &Value) -> bool {
     match read(policy).spec {
-        Ok(spec) => rules::policy_selects(&spec.application_sets, set.name(), &labels_of(set))
-            .unwrap_or(true),
+        Ok(spec) => {
+            policy_selects(&spec.application_sets, set.name(), &labels_of(set)).unwrap_or(true)
+        }
         Err(_) => true,
     }
 }

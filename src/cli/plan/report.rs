@@ -30,8 +30,8 @@ pub(super) struct PlanReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) live: Option<Vec<LiveChange>>,
     /// What policies say; with --live, or with policies in the files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) steering: Option<PlanPolicies>,
+    #[serde(rename = "steering", skip_serializing_if = "Option::is_none")]
+    pub(super) policies: Option<PlanPolicies>,
 }
 
 #[derive(Serialize)]

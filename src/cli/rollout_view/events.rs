@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::runs::label_of;
-use wavegate_api::steering::RUN;
+use wavegate_api::run::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
 use wavegate_cluster::watch::failure::has_code;
 use wavegate_cluster::watch::follow::watch_error;

@@ -16,8 +16,8 @@ use wavegate_cluster::watch::control_plane::set_owner;
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::inputs::Inputs;
+use wavegate_rollout::requests::Run;
 use wavegate_rollout::rollout::report::RolloutOutcome;
-use wavegate_rollout::steering::Run;
 
 /// Where the steps of Applications come from.
 #[derive(Clone, Debug)]

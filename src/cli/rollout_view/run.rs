@@ -13,10 +13,10 @@ use super::text::count;
 use crate::cli::console::commands::{in_namespace, wavegate, word};
 use crate::cli::console::output::human;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
+use wavegate_api::run::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
+use wavegate_rollout::requests::{Run, applications_text, paused_by_policies};
 use wavegate_rollout::rollout::report::{Report, Set};
-use wavegate_rollout::steering::{Run, applications_text, paused_by_policies};
 
 /// The latest run of a set, for the output.
 #[derive(Clone, Debug, Serialize)]

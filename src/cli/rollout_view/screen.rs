@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::fleet::Fleet;
-use super::sentence::{detail, seconds, sentence, steered, why};
+use super::sentence::{detail, run_wait, seconds, sentence, why};
 use super::set::{WatchedSet, max_update};
 use super::text::{Style, StyledLine, cell, count, ellipsis, width as columns};
 use wavegate_api::{HealthStatus, ObjectKey, SyncStatusCode};
@@ -208,7 +208,7 @@ impl Screen<'_> {
                 let holds = |member: &Member| set.report.hold(member).is_some() || says_why(member);
                 let matters = outcome.is_stuck()
                     || set.report.members.values().any(holds)
-                    || steered(set, self.frame.now).is_some();
+                    || run_wait(set, self.frame.now).is_some();
                 let is_roomy = height.is_none_or(|height| height >= ROOMY);
                 match many {
                     None if matters && is_roomy => lines.extend(line.wrapped(width, WRAPPED)),

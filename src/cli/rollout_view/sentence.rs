@@ -72,7 +72,7 @@ pub(super) fn sentence(
         RolloutOutcome::Complete => {
             (Style::Green, "All Applications are Synced and Healthy.".to_owned())
         }
-        RolloutOutcome::Running => match steered(set, now) {
+        RolloutOutcome::Running => match run_wait(set, now) {
             Some(text) => (Style::Yellow, text),
             None => (Style::Plain, waiting(set, now)),
         },
@@ -85,14 +85,14 @@ pub(super) fn sentence(
 }
 
 /// What the run of a set waits for that its Applications do not say.
-pub(super) fn steered(set: &WatchedSet, now: Timestamp) -> Option<String> {
+pub(super) fn run_wait(set: &WatchedSet, now: Timestamp) -> Option<String> {
     set.run().filter(|_| set.report.is_rolling()).and_then(|run| run::waits(run, &set.key(), now))
 }
 
 /// What the set is waiting for.
 pub(in crate::cli) fn waiting(set: &WatchedSet, now: Timestamp) -> String {
     let report = &set.report;
-    if let Some(text) = steered(set, now).filter(|_| !report.set.is_deleting) {
+    if let Some(text) = run_wait(set, now).filter(|_| !report.set.is_deleting) {
         return text;
     }
     if !report.set.status.exists && set.is_in_cluster && !report.set.is_deleting {

@@ -13,13 +13,13 @@ use super::state;
 use super::text::count;
 use super::transition::{Transition, change, moved, progress};
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::RunPhase;
+use wavegate_api::run::RunPhase;
+use wavegate_rollout::requests::{Run, number_of};
 use wavegate_rollout::rollout::budget::{Limit, MaxUpdate};
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{
     self, ApplicationReport, Initiator, Member, Report, RolloutOutcome,
 };
-use wavegate_rollout::steering::{Run, number_of};
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Screens and outcomes, from objects of a watch.
 
 mod holding;
-mod steered;
+mod policies;
 
 use std::time::Duration;
 

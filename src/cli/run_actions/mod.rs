@@ -1,7 +1,7 @@
 //! What people ask of rollouts: pause, approve, abort and the others (ST-070).
 //!
 //! [`RunAction`] is the table of the verbs. Each finds its objects, and names the function of
-//! [`wavegate_rollout::steering`] that says whether it makes sense and what it writes. What they
+//! [`wavegate_rollout::requests`] that says whether it makes sense and what it writes. What they
 //! share is in [`request`]: it is said before what happens, a person is asked, and the outcome is
 //! printed.
 
@@ -25,7 +25,7 @@ use crate::cli::console::error::{CHECK_FAILED, Error, note};
 use crate::cli::plan;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::is_owned;
-use wavegate_rollout::steering::{self, RollbackScope, Run};
+use wavegate_rollout::requests::{self, RollbackScope, Run};
 
 /// What ends every help of a verb.
 const EXIT_CODES: &str = "Exit codes: 0 done, or it was so already; 1 refused, not confirmed, or not \
@@ -185,20 +185,20 @@ impl RunAction {
                 let found = sets.find(session.cluster).await?;
                 let user = session.user_request().await?;
                 let decide =
-                    |set: &_| steering::pause_set(set, reason.as_deref(), user.person().by);
+                    |set: &_| requests::pause_set(set, reason.as_deref(), user.person().by);
                 session.change_sets(&found, sets, decide).await
             }
             Self::Resume { sets, .. } => resume(session, sets).await,
             Self::Approve { sets, deletions: true, .. } => {
                 let found = sets.find(session.cluster).await?;
-                session.change_sets(&found, sets, steering::approve_deletions).await
+                session.change_sets(&found, sets, requests::approve_deletions).await
             }
             Self::Approve { sets, gate, .. } => {
                 let gate = gate.as_deref();
-                session.change_runs(sets, |run, by| steering::approve_gates(run, gate, by)).await
+                session.change_runs(sets, |run, by| requests::approve_gates(run, gate, by)).await
             }
             Self::Abort { sets, terminate, .. } => {
-                session.change_runs(sets, |run, by| steering::abort_run(run, *terminate, by)).await
+                session.change_runs(sets, |run, by| requests::abort_run(run, *terminate, by)).await
             }
             Self::Rollback { sets, .. } => rollback(session, sets).await,
             Self::Retry { selection, .. } => retry::retry(session, selection).await,
@@ -236,7 +236,7 @@ async fn resume(session: &Session<'_>, sets: &SetSelection) -> Result<ActionResu
     }
     let decide = |set: &Value| {
         let of_namespace = policies.get(set.namespace()).map(Vec::as_slice).unwrap_or_default();
-        steering::resume_set(set, of_namespace)
+        requests::resume_set(set, of_namespace)
     };
     session.change_sets(&found, sets, decide).await
 }
@@ -263,7 +263,7 @@ async fn rollback(session: &Session<'_>, sets: &SetSelection) -> Result<ActionRe
                 let owned = all.iter().filter(|one| is_owned(one, &set));
                 RollbackScope::of(run.name(), owned.map(Arc::as_ref))
             });
-            steering::rollback_run(&Run::of(&set, run), reach.as_ref(), user.person())
+            requests::rollback_run(&Run::of(&set, run), reach.as_ref(), user.person())
         })
     };
     let actions: Vec<PlannedAction<'_>> = found.iter().map(action).collect();

@@ -17,9 +17,9 @@ use crate::cli::cluster::{ClusterArgs, ClusterConnection};
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::console::output::{OutputArgs, OutputFormat, line};
 use wavegate_api::Raw;
-use wavegate_api::steering::RUN;
-use wavegate_cluster::act::commands::steering::{self, Written};
-use wavegate_rollout::steering::{Actor, RequestedChange, Run, Verdict};
+use wavegate_api::run::RUN;
+use wavegate_cluster::act::commands::requests::{self, Written};
+use wavegate_rollout::requests::{Actor, RequestedChange, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;
@@ -51,12 +51,12 @@ pub(in crate::cli) struct ActionOptions {
 }
 
 /// Who requests it, and when.
-pub(super) struct UserRequest {
+pub(super) struct OwnedActor {
     by: String,
     at: Timestamp,
 }
 
-impl UserRequest {
+impl OwnedActor {
     /// The same, but not before a time that is known to have passed.
     pub fn not_before(self, time: Timestamp) -> Self {
         Self { at: self.at.max(time), ..self }
@@ -156,7 +156,7 @@ impl<'a> PlannedAction<'a> {
         let (state, message) = match within(client, kind, object, change, decide).await {
             Ok(Written::Stored) => (ActionState::Done, says.clone()),
             Ok(Written::Already(how)) => (ActionState::Already, how),
-            Err(steering::WriteError::Failed(why)) => (ActionState::Failed, why),
+            Err(requests::WriteError::Failed(why)) => (ActionState::Failed, why),
             Err(error) => (ActionState::Refused, error.to_string()),
         };
         self.outcome(verb, state, &message, *applications)
@@ -181,11 +181,11 @@ async fn within(
     object: &Value,
     change: &RequestedChange,
     decide: &Decide<'_>,
-) -> Result<Written, steering::WriteError> {
-    let writing = steering::write_confirmed(client, kind, object, change, decide);
+) -> Result<Written, requests::WriteError> {
+    let writing = requests::write_confirmed(client, kind, object, change, decide);
     tokio::time::timeout(ANSWER, writing).await.unwrap_or_else(|_| {
         let why = format!("no response within {} s; it may be written", ANSWER.as_secs());
-        Err(steering::WriteError::Failed(why))
+        Err(requests::WriteError::Failed(why))
     })
 }
 
@@ -259,9 +259,9 @@ pub(super) struct Session<'a> {
 impl Session<'_> {
     /// The user of the connection, as the API server names it; else that of the kube context,
     /// marked as such.
-    pub async fn user_request(&self) -> Result<UserRequest, Error> {
+    pub async fn user_request(&self) -> Result<OwnedActor, Error> {
         let user =
-            tokio::time::timeout(ANSWER, steering::current_user(self.cluster.client())).await;
+            tokio::time::timeout(ANSWER, requests::current_user(self.cluster.client())).await;
         let failed = |why: String| Error::input("cannot read from the cluster", "the user", why);
         let user = user
             .unwrap_or_else(|_| Err(format!("no response within {} s", ANSWER.as_secs())))
@@ -271,7 +271,7 @@ impl Session<'_> {
             let user = kubeconfig::user(context).unwrap_or_else(|| "unknown user".to_owned());
             format!("{user} (kube context)")
         });
-        Ok(UserRequest { by, at: Timestamp::now() })
+        Ok(OwnedActor { by, at: Timestamp::now() })
     }
 
     /// Changes ApplicationSets that were found.

@@ -12,7 +12,7 @@ use crate::cli::cluster::live_app::{TargetKind, named};
 use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
-use wavegate_rollout::steering::{self, Run, Verdict, current_run};
+use wavegate_rollout::requests::{self, Run, Verdict, current_run};
 
 /// Retries what is selected.
 pub(super) async fn retry(
@@ -31,7 +31,7 @@ pub(super) async fn retry(
     }
     let name = Some(name.to_owned()).filter(|name| !name.is_empty());
     let sets = SetSelection { name, ..selection.clone() };
-    session.change_runs(&sets, |run, by| steering::retry_applications(run, &[], by)).await
+    session.change_runs(&sets, |run, by| requests::retry_applications(run, &[], by)).await
 }
 
 /// The Application of this name; `None` when an ApplicationSet is meant.
@@ -73,7 +73,7 @@ async fn retry_one(
     let name = application.name();
     let decide = |run: &_| match is_complete {
         true => Verdict::Refused(format!("{name} is complete: there is nothing to retry")),
-        false => steering::retry_applications(&Run::read(run), &[name], user.person()),
+        false => requests::retry_applications(&Run::read(run), &[name], user.person()),
     };
     let action = PlannedAction::for_run(&set, current_run(&runs, &set), decide);
     session.carry_out(&[action], true).await

@@ -9,11 +9,12 @@ use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
-use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::RUN;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::application_set::{is_owned, set_of};
-use wavegate_rollout::steering::current_run;
+use wavegate_rollout::requests::current_run;
 
 /// One ApplicationSet, or several.
 #[derive(Clone, Debug, clap::Args)]

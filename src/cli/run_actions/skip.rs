@@ -10,7 +10,7 @@ use super::selection;
 use crate::cli::console::error::Error;
 use crate::cli::runs::runs;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_rollout::steering::{self, Run, Verdict, current_run};
+use wavegate_rollout::requests::{self, Run, Verdict, current_run};
 
 /// The Applications of one set that are named.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(super) async fn skip(
                 return Verdict::Refused(why);
             }
             let names: Vec<&str> = named.names.iter().map(String::as_str).collect();
-            let change = if undo { steering::undo_skip } else { steering::skip_applications };
+            let change = if undo { requests::undo_skip } else { requests::skip_applications };
             change(&Run::read(run), &names)
         }));
     }

@@ -13,9 +13,9 @@ use crate::cli::console::output::{self, OutputArgs, age, human, or_dash, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
-use wavegate_api::steering::{RevisionCount, TimelineEntry};
+use wavegate_api::run::{RevisionCount, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
-use wavegate_rollout::steering::{Run, applications_text};
+use wavegate_rollout::requests::{Run, applications_text};
 
 /// Show what was rolled out, and who did what
 ///

@@ -14,11 +14,12 @@ use serde_json::Value;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::Error;
 use wavegate_api::Raw;
-use wavegate_api::steering::{POLICY, RUN, SET_LABEL};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::{RUN, SET_LABEL};
 use wavegate_api::unknown::nearest_name;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::is_owned;
-use wavegate_rollout::steering::{Run, current_run, number_of};
+use wavegate_rollout::requests::{Run, current_run, number_of};
 
 /// The most characters of the value of a label.
 const LABEL: usize = 63;

@@ -10,12 +10,12 @@ use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
 use crate::cli::console::output::{OutputArgs, line, or_dash, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
-use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
+use wavegate_api::policy::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
+use wavegate_rollout::requests::{selects_set, unpause_command};
 use wavegate_rollout::rollout::report::Set;
-use wavegate_rollout::steering::{selects_set, unpause_command};
 
 /// The most ApplicationSets and gates in a cell.
 const NAMES: usize = 3;

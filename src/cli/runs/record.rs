@@ -6,13 +6,13 @@ use serde::Serialize;
 use crate::cli::console::output::{human, or_dash};
 use crate::cli::tree::view::short;
 use wavegate_api::Time;
-use wavegate_api::steering::{
+use wavegate_api::run::{
     Estimate, RevisionCount, RolloutRunSpec, RunFailure, RunGate, RunPhase, RunStep, RunWait,
     TimelineEntry,
 };
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::names::some_of;
-use wavegate_rollout::steering::{Run, number_of};
+use wavegate_rollout::requests::{Run, number_of};
 
 /// A run, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]

@@ -26,15 +26,15 @@ use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
 use crate::cli::runs::{label_of, position, runs};
 use crate::cli::watch::args::timeout;
-use wavegate_api::steering::RUN;
+use wavegate_api::run::RUN;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::follow::{Events, follow_objects};
 use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::names::some_of;
-use wavegate_rollout::rollout::report::RolloutOutcome;
-use wavegate_rollout::steering::{
+use wavegate_rollout::requests::{
     DeployedRevision, Goal, Run, Seen, WaitEnding, WaitProgress, is_revision, wait_progress,
 };
+use wavegate_rollout::rollout::report::RolloutOutcome;
 
 /// What a newer comparison could change must stay so for this time: a controller may be about
 /// to begin a run.

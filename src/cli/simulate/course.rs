@@ -9,7 +9,7 @@ use super::timeline::{
     ApplicationLine, GateKind, GateLine, Opening, SetLine, StepLine, Timeline, TimelineMark,
     TimelineSpan,
 };
-use wavegate_api::steering::{RolloutRunStatus, RunGate};
+use wavegate_api::run::{RolloutRunStatus, RunGate};
 use wavegate_simulation::{ApplicationHistory, History, HistorySpan, PerformedAction, SpanEnd};
 
 /// The timeline of a history.

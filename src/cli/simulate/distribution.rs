@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{course, path};
 use crate::cli::console::output;
-use wavegate_api::steering::{RunPhase, RunWait};
+use wavegate_api::run::{RunPhase, RunWait};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
 use wavegate_simulation::{History, SpanEnd};
@@ -181,7 +181,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use wavegate_api::steering::RolloutRunStatus;
+    use wavegate_api::run::RolloutRunStatus;
 
     fn history(seconds: i64, held: Option<(&str, i64)>) -> History {
         let start = Timestamp::from_second(1_767_607_200).unwrap();

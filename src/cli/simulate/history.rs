@@ -16,9 +16,9 @@ use serde_json::Value;
 use super::creation::Created;
 use crate::cli::files::generate::strategy_of;
 use wavegate_api::Raw;
-use wavegate_api::steering::{RolloutRunStatus, RunPhase};
+use wavegate_api::run::{RolloutRunStatus, RunPhase};
+use wavegate_rollout::requests::{Run, number_of};
 use wavegate_rollout::rollout::budget::Limit;
-use wavegate_rollout::steering::{Run, number_of};
 
 /// A time that is stored differs from the real one by less than this.
 const PRECISION: Duration = Duration::from_secs(1);

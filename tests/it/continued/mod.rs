@@ -24,8 +24,8 @@ mod recording;
 mod rollouts;
 mod served;
 mod stage;
-mod steered;
 mod unwinding;
+mod with_policies;
 
 use recorded::{RELEASES, Recorded};
 use stage::{Stage, When};
@@ -68,10 +68,10 @@ scenarios! {
     rollouts::waves BOTH,
     rollouts::hook BOTH,
     rollouts::retry BOTH,
-    steered::soak BOTH,
-    steered::approval BOTH,
-    steered::paused BOTH,
-    steered::aborted BOTH,
+    with_policies::soak BOTH,
+    with_policies::approval BOTH,
+    with_policies::paused BOTH,
+    with_policies::aborted BOTH,
     unwinding::rollback BOTH,
     unwinding::deletion BOTH,
 }

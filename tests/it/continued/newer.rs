@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::recorded::Recorded;
 use super::stage::{SET, Stage, When};
-use super::{judge, rollouts, steered};
-use crate::e2e::steering::run;
+use super::{judge, rollouts, with_policies};
+use crate::e2e::policies::run;
 use crate::support::{Definitions, Kind};
 
 /// A field of a version to come.
@@ -130,7 +130,7 @@ async fn unknown_fields_are_kept_and_stop_nothing() {
         let put = add_fields(&mut objects);
         let mut stage =
             Stage::with(&recorded, When::AMomentLater, Definitions::Newer, objects).await;
-        steered::approval::end(&mut stage, &recorded).await;
+        with_policies::approval::end(&mut stage, &recorded).await;
         fields_are_kept(&stage, &recorded, &put, None).await;
         stage.finish().await;
     }

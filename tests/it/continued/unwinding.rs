@@ -8,7 +8,7 @@ use super::judge;
 use super::recorded::Recorded;
 use super::stage::{MEMBERS, SET, Stage, plain_files};
 use crate::e2e::deletion::{all_gone, spans, went_in_order};
-use crate::e2e::steering::{phase, policy, until_run};
+use crate::e2e::policies::{phase, policy, until_run};
 use crate::support::invariants::{is_in_flight, revision};
 use crate::support::manifests::{VERSION, plain, with_deployment, with_smoke_test};
 use crate::support::recorder::Change;

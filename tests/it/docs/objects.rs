@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use wavegate_api::{API_VERSION, crds, steering};
+use wavegate_api::{API_VERSION, crds};
 use wavegate_rollout::rollout::wait::WaitKind;
 
 use super::markdown::{Page, files};
@@ -68,7 +68,10 @@ fn shown(value: Value) -> Option<(Value, Value)> {
     if value.is_array() {
         return Some((schema("ApplicationSet"), json!({"spec": {"generators": value}})));
     }
-    if [API_VERSION, steering::API_VERSION].iter().any(|ours| value["apiVersion"] == *ours) {
+    if [API_VERSION, wavegate_api::WAVEGATE_API_VERSION]
+        .iter()
+        .any(|ours| value["apiVersion"] == *ours)
+    {
         let mut schema = schema(value["kind"].as_str().unwrap());
         // The server's part.
         schema["properties"]["metadata"] = json!({"x-kubernetes-preserve-unknown-fields": true});

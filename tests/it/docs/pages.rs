@@ -45,8 +45,8 @@ pages! {
     operations: "docs/operations.md",
     command_line: "docs/reference/cli.md",
     simulate: "docs/simulate.md",
-    steering: "docs/steering.md",
-    steering_with_kubectl: "docs/steering-kubectl.md",
+    policies: "docs/steering.md",
+    policies_with_kubectl: "docs/steering-kubectl.md",
 }
 
 mod cluster {

@@ -7,7 +7,7 @@ use crate::support::manifests::{plain, rolling, set, with_deployment, with_smoke
 use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
-use super::steering;
+use super::policies;
 
 pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     let files = |outcome: &str, version: &str| {
@@ -104,7 +104,7 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
             })
             .await;
         world.until_calm(name).await;
-        let run = steering::run(&world, "fleet").await.unwrap();
+        let run = policies::run(&world, "fleet").await.unwrap();
         assert_eq!(run["status"]["failed"], 1, "{name}: {run:#}");
         world.recorder.read(|log| {
             let prod = log.get(Kind::Application, "prod").unwrap();

@@ -66,14 +66,14 @@ mod live_settings;
 mod manual_sync;
 mod mistakes;
 mod notify;
+pub mod policies;
+mod policy_objects;
 mod rules;
 mod seed_example;
 mod server_side_diff;
 mod settings;
 mod sixty;
 mod sources;
-pub mod steering;
-mod steering_objects;
 mod typos;
 mod windows;
 mod without_application;
@@ -223,18 +223,18 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces: -, -;
     without_application::a_chart_is_rendered_for_the_cluster: -, definitions;
     without_application::a_failed_run_runs_its_sync_fail_hook: -, -;
-    steering::gates_open_by_time_and_by_people: -, conflict;
-    steering::a_budget_takes_back_what_was_started_through_kills: kill, kill;
-    steering::what_went_back_is_healed: -, -;
-    steering::sets_share_a_limit_through_kills: kill, kill;
-    steering::many_deletions_wait_for_an_approval: summary, -;
-    steering::people_pause_abort_and_retry: -, -;
+    policies::gates_open_by_time_and_by_people: -, conflict;
+    policies::a_budget_takes_back_what_was_started_through_kills: kill, kill;
+    policies::what_went_back_is_healed: -, -;
+    policies::sets_share_a_limit_through_kills: kill, kill;
+    policies::many_deletions_wait_for_an_approval: summary, -;
+    policies::people_pause_abort_and_retry: -, -;
     notify::each_transition_arrives_once_and_is_signed: -, -;
     notify::sinks_that_fail_hold_nobody_up: -, -;
     notify::what_was_not_delivered_is_sent_after_a_kill: -, kill;
     notify::private_addresses_are_refused: -, -;
-    steering_objects::bad_policies_and_runs_are_refused_with_a_message: -, admission;
-    steering_objects::policies_and_runs_are_stored_with_their_defaults: -, admission;
+    policy_objects::bad_policies_and_runs_are_refused_with_a_message: -, admission;
+    policy_objects::policies_and_runs_are_stored_with_their_defaults: -, admission;
 }
 
 mod newest {
@@ -251,7 +251,7 @@ mod newest {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn a_gate_without_a_selection_or_a_condition_is_refused() {
             if let Some(world) = crate::support::World::cluster("gates").await {
-                crate::e2e::steering_objects::a_gate_without_a_selection_or_a_condition_is_refused(
+                crate::e2e::policy_objects::a_gate_without_a_selection_or_a_condition_is_refused(
                     world,
                 )
                 .await;
@@ -272,7 +272,7 @@ mod embedded_only {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_rollout_needs_no_definitions_of_policies_and_runs() {
         let world = crate::support::World::embedded("no_definitions").await;
-        super::steering_objects::a_rollout_needs_no_definitions_of_policies_and_runs(world).await;
+        super::policy_objects::a_rollout_needs_no_definitions_of_policies_and_runs(world).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

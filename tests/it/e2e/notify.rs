@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::steering::{commit, create, environments, phase, policy, run, until_run, wavegate};
+use super::policies::{commit, create, environments, phase, policy, run, until_run, wavegate};
 use crate::support::cluster::{JSON, send};
 use crate::support::receiver::{Received, Receiver};
 use crate::support::{Setup, World};

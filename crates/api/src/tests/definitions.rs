@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::super::{crds, steering};
+use super::super::{crds, policy, run};
 
 /// Compares the committed definitions with the types. With the environment variable
 /// `WAVEGATE_REGENERATE=1` it writes them instead.
@@ -96,7 +96,7 @@ fn schemas_are_structural_and_closed() {
     ];
     const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
     for (kind, opened) in crds::KINDS.into_iter().zip([82, 16, 0, 0, 0]) {
-        let ours = [steering::POLICY, steering::RUN].contains(&kind);
+        let ours = [policy::POLICY, run::RUN].contains(&kind);
         let (mut objects, mut open) = (0, 0);
         walk(&schema_of(kind), "", &mut |path, node| {
             if path == ".metadata" {
@@ -224,7 +224,7 @@ fn names_versions_and_subresources() {
 }
 
 #[test]
-fn required_fields_are_those_of_argo_cd_and_of_steering() {
+fn required_fields_are_those_of_argo_cd_and_of_policies_and_runs() {
     let cases = [
         ("ApplicationSet", "", json!(["metadata", "spec"])),
         ("ApplicationSet", ".spec", json!(["generators", "template"])),
@@ -315,11 +315,11 @@ fn every_column_reads_a_field_that_exists() {
 /// What people write in our own kinds is bounded at every depth, since the API server estimates
 /// the cost of rules from it; and a word of a closed list is one of the type's.
 #[test]
-fn specs_of_steering_are_bounded() {
+fn specs_of_policies_and_runs_are_bounded() {
     let words = [
-        ("RolloutPolicy", ".spec.failures.onFailure", json!(steering::OnFailure::WORDS)),
-        ("RolloutPolicy", ".spec.failures.baseline", json!(steering::Baseline::WORDS)),
-        ("RolloutPolicy", ".spec.notify[].format", json!(steering::Format::WORDS)),
+        ("RolloutPolicy", ".spec.failures.onFailure", json!(policy::OnFailure::WORDS)),
+        ("RolloutPolicy", ".spec.failures.baseline", json!(policy::Baseline::WORDS)),
+        ("RolloutPolicy", ".spec.notify[].format", json!(policy::Format::WORDS)),
     ];
     let defaults = [
         (".spec.paused", json!(false)),
@@ -330,7 +330,7 @@ fn specs_of_steering_are_bounded() {
         (".spec.pace.ramp.factor", json!(2)),
     ];
     let (mut enums, mut filled) = (0, Vec::new());
-    for kind in [steering::POLICY, steering::RUN] {
+    for kind in [policy::POLICY, run::RUN] {
         walk(&schema_of(kind), "", &mut |path, node| {
             if !path.starts_with(".spec.") {
                 return;
@@ -362,7 +362,7 @@ fn specs_of_steering_are_bounded() {
 
 /// A policy as in the specification, and a run: what the types write, the schema knows.
 #[test]
-fn objects_of_steering_survive_their_types() {
+fn policies_and_runs_survive_their_types() {
     let text = "
 applicationSets: {matchLabels: {tier: prod}, names: [a]}
 paused: true
@@ -374,7 +374,7 @@ deletions: {max: 10%}
 notify: [{url: 'https://hooks.example.com/x', secretRef: {name: hook}, format: slack}]
 ";
     let spec = crate::yaml::parse_value(text).unwrap();
-    let read: steering::RolloutPolicySpec = serde_json::from_value(spec.clone()).unwrap();
+    let read: policy::RolloutPolicySpec = serde_json::from_value(spec.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), spec);
     let text = "
 applicationSet: shop
@@ -385,6 +385,6 @@ rollback: {by: bob, at: '2026-01-01T00:00:00Z'}
 retries: [{by: bob, at: '2026-01-01T00:00:00Z', applications: [a]}]
 ";
     let spec = crate::yaml::parse_value(text).unwrap();
-    let read: steering::RolloutRunSpec = serde_json::from_value(spec.clone()).unwrap();
+    let read: run::RolloutRunSpec = serde_json::from_value(spec.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), spec);
 }

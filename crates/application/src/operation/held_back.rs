@@ -12,7 +12,7 @@ use crate::differences::DiffCache;
 use crate::errors::ObserveError;
 use crate::observation::Observation;
 use wavegate_api::conditions::application as types;
-use wavegate_api::steering::RunStart;
+use wavegate_api::run::RunStart;
 use wavegate_engine::diff::SyncStatus;
 use wavegate_engine::names::some_of;
 

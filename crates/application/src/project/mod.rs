@@ -100,15 +100,11 @@ fn allowed<'a>(
     any
 }
 
-/// Whether a repository may be used (SE-070). The pattern `*` matches all.
+/// The rule that denies a repository, and what would permit it; `None` when it is permitted
+/// (SE-070). The pattern `*` matches all.
 ///
 /// URLs and patterns are compared in the normal form, so that a denied repository is denied
 /// in every spelling that Git resolves alike.
-pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
-    source_rule(project, repo_url).is_none()
-}
-
-/// The rule that denies a repository, and what would permit it; `None` when it is permitted.
 pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
     rule_of(project, &[repo_url])
 }
@@ -173,19 +169,8 @@ fn as_written(url: &str) -> String {
     url.strip_suffix(".git").unwrap_or(url).to_owned()
 }
 
-/// Whether a cluster and a namespace may be synced to (SE-071). Without a
-/// cluster it is denied.
-pub fn permits_destination(
-    project: &AppProjectSpec,
-    server: &str,
-    name: &str,
-    namespace: &str,
-) -> bool {
-    destination_rule(project, server, name, namespace).is_none()
-}
-
-/// The rule that denies a destination, and what would permit it; `None` when it is
-/// permitted.
+/// The rule that denies a cluster and a namespace, and what would permit them; `None` when they
+/// may be synced to (SE-071). Without a cluster it is denied.
 ///
 /// As in Argo CD, a negated field matches what it does not hit, so an entry with one permits
 /// that. It denies what it hits, where the other fields match; there, empty ones match

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use wavegate_api::{ObjectKey, steering};
+use wavegate_api::{ObjectKey, policy, run};
 
 /// The bytes of most objects.
 const SMALL: usize = 4096;
@@ -329,17 +329,19 @@ fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The API resource of a kind of the control plane: of Argo CD, or of [`steering`].
+/// The API resource of a kind of the control plane: of Argo CD, or of Wavegate.
 pub fn kind_resource(kind: &str) -> ApiResource {
     let (group, version, api_version) = match kind {
-        steering::POLICY | steering::RUN => {
-            (steering::GROUP, steering::VERSION, steering::API_VERSION)
-        }
+        policy::POLICY | run::RUN => (
+            wavegate_api::WAVEGATE_GROUP,
+            wavegate_api::WAVEGATE_VERSION,
+            wavegate_api::WAVEGATE_API_VERSION,
+        ),
         _ => (wavegate_api::GROUP, wavegate_api::VERSION, wavegate_api::API_VERSION),
     };
     let plural = match kind {
-        steering::POLICY => steering::POLICIES.to_owned(),
-        steering::RUN => steering::RUNS.to_owned(),
+        policy::POLICY => policy::POLICIES.to_owned(),
+        run::RUN => run::RUNS.to_owned(),
         _ => format!("{}s", kind.to_lowercase()),
     };
     let [group, version, api_version, kind] =

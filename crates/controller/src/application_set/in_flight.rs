@@ -13,13 +13,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 use wavegate_api::ObjectKey;
 use wavegate_api::listed::ListedApplication;
-use wavegate_api::steering::RolloutPolicySpec;
+use wavegate_api::policy::RolloutPolicySpec;
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::policy::policy_selects;
+use wavegate_rollout::rollout::run_input::Pool;
 use wavegate_rollout::rollout::status;
-use wavegate_rollout::rollout::steer::rules;
-use wavegate_rollout::rollout::steering::Pool;
 
 /// What each set takes.
 #[derive(Debug, Default)]
@@ -200,7 +200,7 @@ pub(super) fn selects(policy: &StoredObject, set: &StoredObject) -> bool {
         return false;
     };
     let labels = labels.metadata.labels.unwrap_or_default();
-    rules::policy_selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
+    policy_selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
 }
 
 /// How many Applications of a set are in flight, from what is stored.

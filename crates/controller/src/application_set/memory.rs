@@ -10,8 +10,8 @@ use super::log::Logged;
 use super::pace::ReconcilePace;
 use super::queries::Queries;
 use super::repositories::Answers;
+use super::run_observation::RunObservation;
 use super::signed::ByProject;
-use super::steering::Steered;
 use super::surroundings::Surroundings;
 use crate::credentials::RepositorySecrets;
 use wavegate_api::cluster::ClusterSecret;
@@ -83,8 +83,8 @@ pub struct SetMemory {
     pub(super) others: Vec<Other>,
     /// Since when it owns Applications that it does not generate.
     pub(super) releases: Releases,
-    /// What steers its rollout.
-    pub(super) steered: Steered,
+    /// What policies and runs say of its rollout.
+    pub(super) run_observation: RunObservation,
     /// How long events are gathered before the next reconcile.
     pub pace: Option<ReconcilePace>,
 }
@@ -231,7 +231,7 @@ impl SetMemory {
             refresh_failure: self.refresh_failure.as_deref(),
             others: &self.others,
             releases: &self.releases,
-            steering: self.steered.input(set),
+            run_input: self.run_observation.input(set),
             ..first
         })
     }

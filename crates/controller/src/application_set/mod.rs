@@ -26,9 +26,9 @@ mod policies;
 mod queries;
 mod reconcile;
 mod repositories;
+mod run_observation;
 mod run_record;
 mod signed;
-mod steering;
 mod surroundings;
 #[cfg(test)]
 mod tests;

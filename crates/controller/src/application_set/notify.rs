@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::context::{COMPONENT, Context};
 use super::policies;
-use super::steering::{Run, Steered};
+use super::run_observation::{Run, RunObservation};
 use crate::context::Core;
 use crate::settings::ApplicationSetSettings;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{POLICY, RolloutRunStatus};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::RolloutRunStatus;
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::watch::object::kind_resource;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
@@ -29,13 +30,13 @@ pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifi
 
 /// Offers the transitions of the runs of a set, as stored: those of this reconcile, and after a
 /// start those that an earlier process has not delivered.
-pub(super) fn offer(set: &StoredApplicationSet, steered: &Steered, context: &Context) {
-    let rules = steered.rules();
+pub(super) fn offer(set: &StoredApplicationSet, observation: &RunObservation, context: &Context) {
+    let rules = observation.rules();
     if rules.sinks.is_empty() && context.notifier.is_idle() {
         return;
     }
     context.notifier.know(&set.id.namespace, &rules.policies, &rules.sinks);
-    for run in &steered.runs {
+    for run in &observation.runs {
         let key = ObjectKey::new(&set.id.namespace, run.object.name());
         let (uid, status) = (run.object.uid(), &run.status);
         let run = notify::Run { key: &key, uid, set: &set.id.name, status };
@@ -48,22 +49,22 @@ pub(super) fn offer(set: &StoredApplicationSet, steered: &Steered, context: &Con
 pub(super) fn marked(
     status: &RolloutRunStatus,
     stored: Option<&Run>,
-    steered: &Steered,
+    observation: &RunObservation,
     context: &Context,
 ) -> RolloutRunStatus {
     let mark = |run: &Run| {
         let mark = context.notifier.mark(run.object.uid()).max(run.status.notified);
         mark.unwrap_or_else(|| notify::transition_count(&run.status))
     };
-    let has_sinks = !steered.rules().sinks.is_empty();
+    let has_sinks = !observation.rules().sinks.is_empty();
     let notified = has_sinks.then(|| stored.map_or(0, mark));
     RolloutRunStatus { notified, ..status.clone() }
 }
 
 /// Whether sinks may not have got all transitions of a run: after a kill, they are sent from it.
-pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
+pub(super) fn is_owed(run: &Run, observation: &RunObservation) -> bool {
     let RolloutRunStatus { notified, .. } = run.status;
-    let has_sinks = !steered.rules().sinks.is_empty();
+    let has_sinks = !observation.rules().sinks.is_empty();
     has_sinks && notified.is_some_and(|mark| mark < notify::transition_count(&run.status))
 }
 
@@ -71,12 +72,12 @@ pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
 pub(super) fn check_mark(
     set: &StoredApplicationSet,
     name: &str,
-    steered: &Steered,
+    observation: &RunObservation,
     context: &Context,
 ) {
-    let written = steered.run(name);
+    let written = observation.run(name);
     let is_pruned = written.is_some_and(|run| run.status.notified.is_none());
-    if is_pruned && !steered.rules().sinks.is_empty() {
+    if is_pruned && !observation.rules().sinks.is_empty() {
         context.notifier.say_pruned(&ObjectKey::new(&set.id.namespace, name));
     }
 }

@@ -119,7 +119,7 @@ impl SetMemory {
         }
         self.observe_others(object, &generated, context, now);
         let plane = &context.core.control_plane;
-        self.steered.observe(&set, &generated, plane, &context.policies);
+        self.run_observation.observe(&set, &generated, plane, &context.policies);
         Ok(())
     }
 

@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use super::in_flight;
 use crate::context::Core;
 use wavegate_api::application_set::ApplicationSetCondition;
-use wavegate_api::steering::PolicyStatus;
+use wavegate_api::policy::PolicyStatus;
 use wavegate_api::time::stored_time;
 use wavegate_api::{ObjectKey, Time};
 use wavegate_cluster::act::control_plane::rollout_policy::{self, Written};
 use wavegate_cluster::act::notify::Problems;
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::object::StoredObject;
-use wavegate_rollout::rollout::steer::rules::Rules;
+use wavegate_rollout::rollout::policy::Rules;
 
 /// The most names of sets in a status.
 const NAMED: usize = 50;

@@ -78,7 +78,7 @@ pub async fn reconcile(
         return Ok(Reconciled { next: NextReconcile::Again, has_changed: true });
     }
     if let Some(run) = decision.run() {
-        match run_record::record(&set, &mut memory.steered, run, context, now).await? {
+        match run_record::record(&set, &mut memory.run_observation, run, context, now).await? {
             run_record::Recorded::Done => publish(object, context, &events::run(run)),
             // They would be announced again and again.
             run_record::Recorded::Unwritten => {}
@@ -87,7 +87,7 @@ pub async fn reconcile(
             }
         }
     }
-    notify::offer(&set, &memory.steered, context);
+    notify::offer(&set, &memory.run_observation, context);
     policies::write_policies(&context.core, &context.policies, now).await;
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
@@ -251,9 +251,9 @@ fn decide_with_shares(
     memory: &mut SetMemory,
     now: Timestamp,
 ) -> Decision {
-    let limits = memory.steered.rules().pools.clone();
+    let limits = memory.run_observation.rules().pools.clone();
     let mut shares = (!limits.is_empty()).then(|| context.in_flight.share());
-    memory.steered.pools = shares
+    memory.run_observation.pools = shares
         .as_mut()
         .map_or_else(Vec::new, |shares| shares.pools(key, &limits, &context.core.control_plane));
     let snapshot = memory.snapshot(set, &context.settings.decisions, now);

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 
 use super::context::Context;
 use super::notify::{self, marked};
-use super::steering::{Run, Steered};
+use super::run_observation::{Run, RunObservation};
 use crate::error::ReconcileError;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
+use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
-use wavegate_rollout::rollout::steer::{RunDecision, number_of};
+use wavegate_rollout::rollout::run::{RunDecision, number_of};
 
 /// What the reconcile does after the run was recorded.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,26 +32,26 @@ pub(super) enum Recorded {
 /// reports is tried again by the next reconcile.
 pub(super) async fn record(
     set: &StoredApplicationSet,
-    steered: &mut Steered,
+    observation: &mut RunObservation,
     decision: &RunDecision,
     context: &Context,
     now: Timestamp,
 ) -> Result<Recorded, ReconcileError> {
-    let write = write(set, steered, decision, context).await;
+    let write = write(set, observation, decision, context).await;
     let failure = match write {
         Ok(Written::Done(_) | Written::Unchanged) => {
-            steered.written_at = Some(now);
-            steered.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
+            observation.written_at = Some(now);
+            observation.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
             log(decision);
-            notify::check_mark(set, &decision.name, steered, context);
-            delete_old(steered, context).await;
+            notify::check_mark(set, &decision.name, observation, context);
+            delete_old(observation, context).await;
             return Ok(Recorded::Done);
         }
         Ok(Written::Outdated) => return Ok(Recorded::Outdated),
         Ok(Written::Taken) => {
             let name = ObjectKey::new(&set.id.namespace, &decision.name);
             tracing::warn!(run = %name, "another object has this name: the run gets the next number");
-            steered.taken = number_of(&decision.name).unwrap_or_default();
+            observation.taken = number_of(&decision.name).unwrap_or_default();
             return Ok(Recorded::Outdated);
         }
         Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
@@ -59,9 +59,9 @@ pub(super) async fn record(
         Err(error) => error_reason(&error),
     };
     // A gate or a budget is evaluated for a stored run only, so nothing behind it would start.
-    let stored = steered.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
+    let stored = observation.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
     let begins = decision.status.started_at.as_ref() != stored;
-    let rules = steered.rules();
+    let rules = observation.rules();
     let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
     if decision.must_be_stored || begins && needs_run {
         let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
@@ -73,23 +73,23 @@ pub(super) async fn record(
 
 async fn write(
     set: &StoredApplicationSet,
-    steered: &Steered,
+    observation: &RunObservation,
     decision: &RunDecision,
     context: &Context,
 ) -> Result<Written, kube::Error> {
     let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
     if let Some((name, status)) = &decision.superseded
-        && let Some(old) = steered.run(name)
+        && let Some(old) = observation.run(name)
     {
-        let status = marked(status, Some(old), steered, context);
+        let status = marked(status, Some(old), observation, context);
         match rollout_run::write_status(client, cache, &old.object, &status).await? {
             Written::Done(_) | Written::Unchanged => {}
             other => return Ok(other),
         }
     }
     for late in &decision.late {
-        let Some(old) = steered.run(&late.name) else { continue };
-        let status = marked(&late.status, Some(old), steered, context);
+        let Some(old) = observation.run(&late.name) else { continue };
+        let status = marked(&late.status, Some(old), observation, context);
         match rollout_run::write_status(client, cache, &old.object, &status).await? {
             Written::Outdated => return Ok(Written::Outdated),
             // Nothing depends on it.
@@ -99,7 +99,7 @@ async fn write(
             Written::Done(_) | Written::Unchanged | Written::Absent | Written::Taken => {}
         }
     }
-    let stored = steered.run(&decision.name);
+    let stored = observation.run(&decision.name);
     let object = match &decision.new {
         Some(new) => {
             let run = NewRun {
@@ -120,20 +120,20 @@ async fn write(
             None => return Ok(Written::Outdated),
         },
     };
-    let status = marked(&decision.status, stored, steered, context);
+    let status = marked(&decision.status, stored, observation, context);
     rollout_run::write_status(client, cache, &object, &status).await
 }
 
 /// Deletes the runs beyond the limit, but not the latest and the last complete one (ST-005).
-async fn delete_old(steered: &mut Steered, context: &Context) {
+async fn delete_old(observation: &mut RunObservation, context: &Context) {
     let limit =
         usize::try_from(context.settings.rollout_history_limit).unwrap_or(usize::MAX).max(1);
-    let surplus = steered.runs.len().saturating_sub(limit);
+    let surplus = observation.runs.len().saturating_sub(limit);
     let is_complete =
         |run: &Run| matches!(run.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
-    let last_complete = steered.runs.iter().rposition(is_complete);
-    for (index, run) in steered.runs.iter().enumerate().take(surplus) {
-        let is_needed = !run.status.phase.has_ended() || notify::is_owed(run, steered);
+    let last_complete = observation.runs.iter().rposition(is_complete);
+    for (index, run) in observation.runs.iter().enumerate().take(surplus) {
+        let is_needed = !run.status.phase.has_ended() || notify::is_owed(run, observation);
         if Some(index) == last_complete || is_needed {
             continue;
         }

@@ -52,7 +52,7 @@ use super::{Context, Controller, Reconciler, Request};
 use crate::context::Core;
 use crate::settings::ApplicationSetSettings;
 use kube_sim::{RequestRecord, Server};
-use wavegate_api::steering;
+use wavegate_api::{policy, run};
 use wavegate_cluster::watch::control_plane::WatchedScope;
 use wavegate_cluster::watch::object::{StoredObject, kind_resource};
 use wavegate_net::clock::Clock;
@@ -301,7 +301,7 @@ impl ClusterState {
 
     async fn create(&self, kind: &str, name: &str, spec: Value) {
         let version = match kind {
-            steering::POLICY | steering::RUN => steering::API_VERSION,
+            policy::POLICY | run::RUN => wavegate_api::WAVEGATE_API_VERSION,
             _ => wavegate_api::API_VERSION,
         };
         let object = json!({

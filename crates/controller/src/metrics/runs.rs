@@ -9,9 +9,9 @@ use super::encode::{gauges, value};
 use super::kept::Kept;
 use super::labels::{of, with};
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::RolloutRunStatus;
+use wavegate_api::run::RolloutRunStatus;
 use wavegate_cluster::watch::object::StoredObject;
-use wavegate_rollout::rollout::steer::number_of;
+use wavegate_rollout::rollout::run::number_of;
 
 /// The most signatures of failures that a run shows.
 const SIGNATURES: usize = 5;

@@ -21,8 +21,8 @@ use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::application_set::status::write_failures::Failing;
 use crate::rollout::RolloutPlan;
 use crate::rollout::listed::Listed;
-use crate::rollout::steer::RunDecision;
-use crate::rollout::steering::Steering;
+use crate::rollout::run::RunDecision;
+use crate::rollout::run_input::RunInput;
 use crate::rollout::wait::RolloutWait;
 use wavegate_engine::wait::{WaitFor, WakeEvent};
 
@@ -60,7 +60,7 @@ pub struct Snapshot<'a> {
     /// Since when the set owns Applications that it does not generate.
     pub releases: &'a Releases,
     /// What policies and people say about its rollout, if anything can be said.
-    pub steering: Option<Steering<'a>>,
+    pub run_input: Option<RunInput<'a>>,
     /// The time.
     pub now: Timestamp,
 }
@@ -96,7 +96,7 @@ impl<'a> Snapshot<'a> {
             refresh_failure: None,
             others: &[],
             releases: &NO_RELEASES,
-            steering: None,
+            run_input: None,
             now,
         }
     }

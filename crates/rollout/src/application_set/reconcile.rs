@@ -33,8 +33,8 @@ use crate::application_set::status::pace;
 use crate::application_set::status::stored::StoredApplicationSet;
 use crate::rollout::listed::{self, CompletionRecord, Listed, RecordKind};
 use crate::rollout::phase::{Entry, Phase};
+use crate::rollout::run::{self, RunDecision};
 use crate::rollout::snapshot::{Excluded, Unwritten};
-use crate::rollout::steer::{self, RunDecision};
 use crate::rollout::wait::RolloutWait;
 use crate::rollout::{self, Denied, Member, RolloutPlan};
 use wavegate_api::Cluster;
@@ -140,7 +140,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         plan.transitions.clear();
         events.clear();
     }
-    let written_at = snapshot.steering.and_then(|steering| steering.written_at);
+    let written_at = snapshot.run_input.and_then(|input| input.written_at);
     let run = plan.as_ref().and_then(|plan| plan.run.as_ref());
     let run_due_at = run.and_then(|run| pace::run_due_at(run, written_at, now));
     if let (Some(plan), Some(_)) = (&mut plan, run_due_at) {
@@ -194,7 +194,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
 /// Ends a run that no rollout goes on with (ST-003).
 fn end_run(snapshot: &Snapshot<'_>) -> Option<RunDecision> {
     let why = snapshot.generated.without_rollout(snapshot.settings)?;
-    steer::end_run(snapshot.steering.as_ref()?, why, snapshot.now)
+    run::end_run(snapshot.run_input.as_ref()?, why, snapshot.now)
 }
 
 /// The writes that the spec of a set asks for, apart from its rollout.
@@ -233,9 +233,9 @@ fn hold(
     let Snapshot { set, generated, settings, existing, .. } = *snapshot;
     let has_left =
         ownership_transfer::left_applications(existing, &generated.applications).next().is_some();
-    let limits = snapshot.steering.map_or(&[][..], |steering| &steering.rules.deletions);
+    let limits = snapshot.run_input.map_or(&[][..], |input| &input.rules.deletions);
     let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
-    let hidden = snapshot.steering.as_ref().map_or(&[][..], |steering| steering.hidden_policies());
+    let hidden = snapshot.run_input.as_ref().map_or(&[][..], |input| input.hidden_policies());
     let over = deletion_guard::over(limits, writes.deletes.len(), owned)
         .or_else(|| deletion_guard::over_hidden(hidden, writes.deletes.len()));
     deletion_guard::hold(
@@ -310,7 +310,7 @@ fn decide_rollout(
             settings: settings.rollout,
             opened: set.status.open_step().zip(set.status.step_opened_at()),
             capacity: settings.size_limits.entries,
-            steering: snapshot.steering,
+            run_input: snapshot.run_input,
         },
         now,
     );
@@ -323,7 +323,7 @@ fn decide_rollout(
 fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
     let Snapshot { set, generated, now, .. } = *snapshot;
     let is_manual = snapshot.settings.manual_windows;
-    let is_steered = snapshot.steering.is_some();
+    let has_run_input = snapshot.run_input.is_some();
     // Hardly ever is there one, and each Application would search its own among all.
     let is_excluded = |cluster: &Cluster| !cluster.excluded_by.is_empty();
     let clusters = snapshot.windows.clusters;
@@ -350,7 +350,7 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
             listed::implied(name, step, record, spec, &existing.observed, began)
         });
         // One that is in sync may be started only by a person's word, or to go back.
-        let may_start = observed.is_some_and(|seen| is_steered || seen.may_be_started());
+        let may_start = observed.is_some_and(|seen| has_run_input || seen.may_be_started());
         let denied = wanted
             .filter(|_| may_start)
             .and_then(|wanted| windows::denied(wanted, &snapshot.windows, is_manual, now));

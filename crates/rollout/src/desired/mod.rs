@@ -106,21 +106,6 @@ pub fn generate_within(
     Ok(Generation { applications, origins, warnings, reads })
 }
 
-/// As [`generate_each_within`] with the limits of one set.
-///
-/// # Errors
-///
-/// As [`generate`].
-pub fn generate_each(
-    set: &Value,
-    inputs: &Inputs,
-    env: &mut Env,
-    reads: &mut Reads,
-    take: &mut dyn FnMut(Value, String),
-) -> Result<(), GenerateError> {
-    generate_each_within(set, inputs, Limits::default(), env, reads, take)
-}
-
 /// As [`generate_within`], but passes on each Application with its origin as soon as
 /// it is generated, so that not all of them are in memory as trees. After an
 /// error, the caller must discard those passed on.

@@ -1,7 +1,7 @@
 //! The commands that a run waits for, as `explain` names them.
 
 use super::run::Run;
-use wavegate_api::steering::{RunGate, RunPhase};
+use wavegate_api::run::{RunGate, RunPhase};
 
 /// The most entries of a list in a message.
 pub(super) const ENTRIES: usize = 10;

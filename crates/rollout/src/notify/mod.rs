@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 pub use self::run::Run;
 
 use self::commands::{ENTRIES, commands};
-use wavegate_api::steering::{
-    Format, RevisionCount, RolloutRunStatus, RunGate, RunPhase, TimelineEntry,
-};
+use wavegate_api::policy::Format;
+use wavegate_api::run::{RevisionCount, RolloutRunStatus, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
 
 /// The most bytes of a message.

@@ -1,7 +1,7 @@
 //! A run that is reported.
 
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::RolloutRunStatus;
+use wavegate_api::run::RolloutRunStatus;
 
 /// A run, as stored.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Uri, header};
 use ring::hmac;
 
 use super::address;
-use wavegate_api::steering::{NO_ADDRESS, Sink};
+use wavegate_api::policy::{NO_ADDRESS, Sink};
 
 /// The header with the signature of a message.
 pub const SIGNATURE: &str = "x-wavegate-signature";

@@ -8,7 +8,7 @@ use super::address::{AddressClass, address_refusal, class};
 use super::sink::{SinkCredentials, Target, sink_problem, sink_target};
 use super::*;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::Sink;
+use wavegate_api::policy::Sink;
 
 fn status(fields: Value) -> RolloutRunStatus {
     serde_json::from_value(fields).unwrap()

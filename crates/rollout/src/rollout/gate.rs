@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::entry::Phase;
 use super::observed::Observed;
+use super::run_input::Excuse;
 use super::snapshot::{InFlight, RolloutSnapshot, Row, SlotCount};
-use super::steering::Excuse;
 use super::wait::{
     self, KindCount, RolloutWait, StepCapacity, Unfinished, WAITING_LIMIT, WaitKind,
 };
@@ -92,7 +92,7 @@ impl Gate {
     /// a step that has closed again.
     pub fn admits(&self, row: &Row<'_>) -> bool {
         let step = row.entry.as_ref().and_then(|entry| entry.step);
-        row.steering.back.is_some() || step.is_some_and(|step| self.is_open(step))
+        row.run.back.is_some() || step.is_some_and(|step| self.is_open(step))
     }
 
     /// Whether an Application keeps its place until it is started again.
@@ -157,7 +157,7 @@ impl Gate {
             Waits { first: Vec::new(), count: 0, stalled: Vec::new(), kinds: BTreeMap::new() };
         let mut awaited: Vec<(usize, &Row<'_>)> = rows
             .iter()
-            .filter(|row| row.steering.is_due_back)
+            .filter(|row| row.run.is_due_back)
             .filter_map(|row| Some((row.member.step()?, row)))
             .collect();
         awaited.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
@@ -192,13 +192,13 @@ impl Gate {
                 waits.first.push(unfinished.wait(step, timeout));
             }
             let Some(entry) = &row.entry else { continue };
-            let steering = &row.steering;
-            let since = entry.since.max(opened).max(steering.retried_at.unwrap_or(entry.since));
+            let run = &row.run;
+            let since = entry.since.max(opened).max(run.retried_at.unwrap_or(entry.since));
             let is_started = match entry.phase {
                 Phase::Waiting => false,
                 // Its operation cannot be written.
                 Phase::Pending => true,
-                Phase::Progressing | Phase::Healthy => !steering.retries(),
+                Phase::Progressing | Phase::Healthy => !run.retries(),
             };
             let has_turn = is_started || !moves;
             let is_stalled =
@@ -217,7 +217,7 @@ impl Gate {
 fn left_out(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>], waits: &mut Waits) {
     let is_left_out = |row: &&Row<'_>| {
         let is_busy = row.member.observed.is_some_and(Observed::has_operation_in_flight);
-        row.steering.excuse == Some(Excuse::Skipped)
+        row.run.excuse == Some(Excuse::Skipped)
             && row.phase().is_some_and(|phase| phase != Phase::Healthy)
             && !is_busy
     };

@@ -68,15 +68,16 @@ pub mod listed;
 pub mod manual_override;
 pub mod observed;
 pub mod phase;
+pub mod policy;
 pub mod preview;
 mod record;
 pub mod report;
 mod revision_skew;
+pub mod run;
+pub mod run_input;
 pub mod snapshot;
 mod start;
 pub mod status;
-pub mod steer;
-pub mod steering;
 pub mod steps;
 #[cfg(test)]
 mod tests;
@@ -92,10 +93,10 @@ use jiff::{SignedDuration, Timestamp};
 use self::counts::StepCounts;
 use self::gate::Gate;
 use self::phase::{Entry, EntryMark, Observed, Phase, Rules};
+use self::run::pace::RolloutPace;
+use self::run::{RunDecision, RunStepper};
+use self::run_input::RowRun;
 use self::snapshot::{Lag, Row};
-use self::steer::pace::RolloutPace;
-use self::steer::{RunDecision, Steer};
-use self::steering::RowSteering;
 use self::steps::{Membership, Problem, ProblemKind, StepStrategy};
 use self::wait::RolloutWait;
 
@@ -163,12 +164,12 @@ pub struct RolloutPlan {
 pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let snapshot = &snapshot.with_deadline();
     let mut rows = advance_all(snapshot, now);
-    let mut steer = Steer::begin(snapshot, &mut rows, now);
+    let mut stepper = RunStepper::begin(snapshot, &mut rows, now);
     let withdrawals = start::withdrawals(snapshot);
     start::revert_denied(&mut rows, now);
     let gate = time_out(snapshot, &mut rows, now);
-    if let Some(steer) = &mut steer {
-        steer.hold(snapshot, &gate, &mut rows, now);
+    if let Some(stepper) = &mut stepper {
+        stepper.hold(snapshot, &gate, &mut rows, now);
     }
     start::hold_going(&mut rows);
     start::revert_held(&mut rows, now);
@@ -176,11 +177,11 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     start::revert_denied(&mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
     let mut unlimited = RolloutPace::default();
-    let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
+    let pace = stepper.as_mut().map_or(&mut unlimited, RunStepper::pace);
     let places = start::revert_excess(&gate, pace, &mut rows, now);
     let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, now);
     let waits_for_pools = pace.waits_for();
-    let starts = start::starts(snapshot, &gate, steer.as_ref(), &rows);
+    let starts = start::starts(snapshot, &gate, stepper.as_ref(), &rows);
 
     let open_step = gate.first_incomplete();
     let opened_at = open_step.map(|step| match snapshot.opened {
@@ -189,19 +190,19 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     });
     let waits = gate.waiting(snapshot, &rows, &in_flight, opened_at.unwrap_or(now), now);
     let steps = gate.step_states(&in_flight.per_step);
-    let facts = steer::Facts {
+    let facts = run::Facts {
         rows: &rows,
         steps: &steps,
         open_step,
         waiting: &waits.first,
         kinds: &waits.kinds,
     };
-    let is_live = steer.as_ref().is_some_and(Steer::is_live);
-    let soon = steer.as_ref().filter(|steer| steer.is_followed(&rows)).and_then(|_| {
+    let is_live = stepper.as_ref().is_some_and(RunStepper::is_live);
+    let soon = stepper.as_ref().filter(|stepper| stepper.is_followed(&rows)).and_then(|_| {
         // Whole seconds are what tells two runs apart.
         now.checked_add(SignedDuration::from_secs(1)).ok()
     });
-    let run = steer.and_then(|steer| steer.finish(&facts, now));
+    let run = stepper.and_then(|stepper| stepper.finish(&facts, now));
     RolloutPlan {
         starts,
         withdrawals,
@@ -250,7 +251,7 @@ fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a
             entry: member.observed.map(advance),
             behind,
             is_beyond_capacity: false,
-            steering: RowSteering::default(),
+            run: RowRun::default(),
         }
     };
     let mut rows: Vec<Row<'a>> = snapshot.members.iter().zip(behind).map(row).collect();
@@ -352,10 +353,10 @@ fn wake_at(
         .flatten();
     let windows = rows.iter().filter_map(|row| {
         let denied = row.denied()?;
-        let is_forced = row.steering.retries() || row.steering.back.is_some();
+        let is_forced = row.run.retries() || row.run.back.is_some();
         let is_waiting = row.phase() == Some(Phase::Waiting) || is_forced;
         denied.until.filter(|_| is_waiting && gate.admits(row))
     });
-    let holds = rows.iter().filter_map(|row| row.steering.hold.as_ref()?.until);
+    let holds = rows.iter().filter_map(|row| row.run.hold.as_ref()?.until);
     deadlines.chain(poll).chain(windows).chain(holds).min()
 }

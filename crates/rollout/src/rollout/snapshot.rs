@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::entry::{Entry, Phase, Rules};
 use super::observed::Observed;
 use super::record::CompletionRecord;
-use super::steer::started::{Started, Target};
-use super::steering::{RowSteering, Steering};
+use super::run::started::{Started, Target};
+use super::run_input::{RowRun, RunInput};
 use super::steps::{Membership, StepStrategy};
 
 /// A wait counts as stalled after this time if there is no timeout (AS-611).
@@ -84,7 +84,7 @@ pub struct RolloutSnapshot<'a> {
     /// How many bytes of entries in flight fit in the status.
     pub capacity: usize,
     /// What policies and people say, if anything can be said.
-    pub steering: Option<Steering<'a>>,
+    pub run_input: Option<RunInput<'a>>,
 }
 
 impl<'a> RolloutSnapshot<'a> {
@@ -93,11 +93,11 @@ impl<'a> RolloutSnapshot<'a> {
     /// cannot be read now.
     pub(super) fn with_deadline(&self) -> RolloutSnapshot<'a> {
         let mut snapshot = *self;
-        let has_deadline = |steering: &Steering<'_>| {
-            let is_judged = steering.records_runs || steering.hides_runs;
-            is_judged && steering.rules.deadline.is_some() || !steering.hidden_policies().is_empty()
+        let has_deadline = |input: &RunInput<'_>| {
+            let is_judged = input.records_runs || input.hides_runs;
+            is_judged && input.rules.deadline.is_some() || !input.hidden_policies().is_empty()
         };
-        if self.steering.as_ref().is_some_and(has_deadline) {
+        if self.run_input.as_ref().is_some_and(has_deadline) {
             snapshot.settings.rules.progressing_timeout = None;
         }
         snapshot
@@ -178,15 +178,15 @@ pub(super) struct Row<'a> {
     /// It is Waiting only because the status has no room for it as Progressing.
     pub is_beyond_capacity: bool,
     /// What policies and people say about it.
-    pub steering: RowSteering,
+    pub run: RowRun,
 }
 
 impl Row<'_> {
     /// Whether it counts against limits. One that its step does not wait for, and one that is
     /// tried again or goes back, counts only while it is promoted or has an operation.
     pub fn is_in_flight(&self) -> bool {
-        let (seen, steering) = (self.member.observed, &self.steering);
-        match steering.is_excused() || steering.is_over || steering.retries() {
+        let (seen, run) = (self.member.observed, &self.run);
+        match run.is_excused() || run.is_over || run.retries() {
             true => {
                 seen.is_some_and(Observed::has_operation_in_flight)
                     || self.phase() == Some(Phase::Pending)
@@ -201,9 +201,9 @@ impl Row<'_> {
     /// Whether its place is kept until it is started again: nothing has excused its failure, so it
     /// was counted until its retry, and another one must not start in its place.
     pub fn keeps_place(&self) -> bool {
-        let steering = &self.steering;
-        let is_free = steering.is_excused() || steering.is_over || self.is_in_flight();
-        steering.keeps_place && !is_free && self.phase() != Some(Phase::Healthy)
+        let run = &self.run;
+        let is_free = run.is_excused() || run.is_over || self.is_in_flight();
+        run.keeps_place && !is_free && self.phase() != Some(Phase::Healthy)
     }
 
     /// Its target: its generated spec with the revisions that it resolves to.
@@ -224,7 +224,7 @@ impl Row<'_> {
 
     /// Why sync windows deny a sync of it now; `None` also when nothing has to be synced.
     pub fn denied(&self) -> Option<&Denied> {
-        let is_forced = self.steering.retries() || self.steering.back.is_some();
+        let is_forced = self.run.retries() || self.run.back.is_some();
         let is_needed = is_forced || self.member.observed.is_some_and(Observed::may_be_started);
         self.member.denied.filter(|_| is_needed)
     }

@@ -6,11 +6,11 @@ use super::entry::Earlier;
 use super::gate::Gate;
 use super::listed;
 use super::phase::{Compared, Entry, Observed, Phase};
+use super::run::RunStepper;
+use super::run::pace::RolloutPace;
+use super::run::started::Started;
+use super::run_input::Hold;
 use super::snapshot::{InFlight, Member, RolloutSnapshot, Row, SlotCount};
-use super::steer::Steer;
-use super::steer::pace::RolloutPace;
-use super::steer::started::Started;
-use super::steering::Hold;
 use super::wait_kind::WaitKind;
 use wavegate_api::time;
 
@@ -51,14 +51,14 @@ pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
 pub(super) fn hold_going(rows: &mut [Row<'_>]) {
     for row in rows.iter_mut().filter(|row| row.member.is_going) {
         let message = "it is being deleted".to_owned();
-        row.steering.hold = Some(Hold { kind: WaitKind::Deletion, message, until: None });
+        row.run.hold = Some(Hold { kind: WaitKind::Deletion, message, until: None });
     }
 }
 
 /// Returns promoted Applications to Waiting whose operation is not written, and that a person
 /// or a policy holds (ST-020, ST-060).
 pub(super) fn revert_held(rows: &mut [Row<'_>], now: Timestamp) {
-    for row in rows.iter_mut().filter(|row| row.steering.hold.is_some()) {
+    for row in rows.iter_mut().filter(|row| row.run.hold.is_some()) {
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         if entry.phase == Phase::Pending && !entry.is_written(seen) {
             entry.hold_back(now);
@@ -108,7 +108,7 @@ pub(super) fn revert_excess(
         let Some(entry) = row.entry.as_mut() else { continue };
         let Some(step) = entry.step.filter(|step| *step < places.len()) else { continue };
         // It has taken the place that was kept for it.
-        let has_kept = row.steering.keeps_place;
+        let has_kept = row.run.keeps_place;
         let is_permitted = gate.limit(step).permits_more(places[step].taken(has_kept))
             && pace.keeps(row.member.name, step, has_kept);
         if is_permitted {
@@ -151,16 +151,16 @@ pub(super) fn promote(
         let keeps_place = gate.keeps_place(row);
         let is_denied = row.denied().is_some();
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
-        let steering = &row.steering;
+        let run = &row.run;
         // A retry, and the way back, start one in any state.
         let is_forced = entry.phase != Phase::Pending
-            && (steering.retries() || steering.back.is_some())
+            && (run.retries() || run.back.is_some())
             && !seen.has_operation_in_flight();
         let is_waiting = (entry.phase == Phase::Waiting || is_forced)
             && row.member.invalid.is_none()
-            && steering.hold.is_none()
+            && run.hold.is_none()
             // ST-065: a person's sync is never synced over.
-            && (!entry.is_held() || steering.retries());
+            && (!entry.is_held() || run.retries());
         let Some(step) =
             entry.step.filter(|step| is_waiting && is_open && *step < gate.step_count())
         else {
@@ -173,7 +173,7 @@ pub(super) fn promote(
             continue;
         }
         // What goes back has its revisions; a comparison with the target adds nothing.
-        let is_ready = match steering.back.is_some() {
+        let is_ready = match run.back.is_some() {
             true => !seen.spec_differs,
             false => {
                 seen.is_ready_to_start()
@@ -191,7 +191,7 @@ pub(super) fn promote(
                 continue;
             }
             if let Some((kind, message)) = pace.denies(row.member.name, step, keeps_place) {
-                row.steering.hold = Some(Hold { kind, message, until: None });
+                row.run.hold = Some(Hold { kind, message, until: None });
                 continue;
             }
         }
@@ -207,7 +207,7 @@ pub(super) fn promote(
         in_flight.bytes += takes;
         let promotion = promotion();
         entry.promote(promotion);
-        if steering.retries()
+        if run.retries()
             && let Some(sync) = seen.person.as_deref()
         {
             // Taken back: it is older than the target from now on.
@@ -236,7 +236,7 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
 pub(super) fn starts(
     snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
-    steer: Option<&Steer<'_>>,
+    stepper: Option<&RunStepper<'_>>,
     rows: &[Row<'_>],
 ) -> Vec<Start> {
     let mut starts = Vec::new();
@@ -247,12 +247,12 @@ pub(super) fn starts(
             || entry.has_promotion(seen)
             || seen.result_is_unknown()
             || row.member.invalid.is_some()
-            || row.steering.hold.is_some()
+            || row.run.hold.is_some()
         {
             continue;
         }
         let Some(step) = entry.step.filter(|_| gate.admits(row)) else { continue };
-        let revisions = match &row.steering.back {
+        let revisions = match &row.run.back {
             Some(good) => good.clone(),
             None if !snapshot.settings.pin_revisions => Vec::new(),
             // What the promotion was decided on, also if a later comparison failed: without a
@@ -266,7 +266,7 @@ pub(super) fn starts(
             promotion: entry.since,
             revisions,
             step,
-            started: steer.and_then(|steer| steer.started(row, entry.since)),
+            started: stepper.and_then(|stepper| stepper.started(row, entry.since)),
         });
     }
     starts

@@ -81,7 +81,7 @@ fn step_opened(
                 settings,
                 opened,
                 capacity,
-                steering: None,
+                run_input: None,
             },
             now,
         )

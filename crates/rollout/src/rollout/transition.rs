@@ -86,7 +86,7 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<EntryMark>, row: &Row<'_>)
     match to {
         Phase::Waiting if from.is_none() => "NewApplication",
         Phase::Waiting if row.member.denied.is_some() => "SyncWindow",
-        Phase::Waiting if row.steering.hold.is_some() && from == Some(Phase::Pending) => "Held",
+        Phase::Waiting if row.run.hold.is_some() && from == Some(Phase::Pending) => "Held",
         Phase::Waiting => "NewRevision",
         Phase::Pending => "StepOpened",
         Phase::Progressing => "OperationStarted",

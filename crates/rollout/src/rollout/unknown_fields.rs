@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use wavegate_api::UnknownFields;
-use wavegate_api::steering::RolloutRunStatus;
+use wavegate_api::run::RolloutRunStatus;
 
 /// The most bytes of these fields in one list, as JSON. Those of further entries are left out: a
 /// status must not become too large for what this version does know.

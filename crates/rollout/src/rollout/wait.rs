@@ -15,7 +15,7 @@
 //! | Waiting, and its new spec is not written or not compared, the comparison failed or is older than the end of its operation, or another Application has seen a newer revision | `Comparison` |
 //! | Waiting, in sync and not Healthy | `Health` |
 //! | Waiting, and as many as `maxUpdate` allows are in flight | `MaxUpdate` |
-//! | Waiting, and a limit of a policy permits no more (`steer/pace.rs`) | `Pace`, `MaxInFlight` |
+//! | Waiting, and a limit of a policy permits no more (`run/pace.rs`) | `Pace`, `MaxInFlight` |
 //! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
 //! | Waiting otherwise | `Promotion` |
 //! | Pending, and its spec was changed before its operation was written | `Comparison` |
@@ -47,8 +47,8 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::phase::{Compared, Entry, EntryMark, Observed, ObservedOperation, Phase};
+use super::run_input::{Hold, RowRun};
 use super::snapshot::{Denied, Lag, Row, SlotCount, Unwritten};
-use super::steering::{Hold, RowSteering};
 pub use super::wait_kind::{EndedBy, WaitKind};
 use wavegate_api::SyncStatusCode;
 use wavegate_engine::health;
@@ -63,7 +63,7 @@ impl WaitKind {
         seen: &Observed,
         turn: StepCapacity,
     ) -> Self {
-        let existing = Existing { phase, entry, seen, denied: None, behind: None, steering: None };
+        let existing = Existing { phase, entry, seen, denied: None, behind: None, run: None };
         existing.rung(turn, false).map_or_else(|| Self::unlisted(seen), |rung| rung.kind())
     }
 
@@ -233,7 +233,7 @@ struct Existing<'a> {
     seen: &'a Observed,
     denied: Option<&'a Denied>,
     behind: Option<&'a Lag>,
-    steering: Option<&'a RowSteering>,
+    run: Option<&'a RowRun>,
 }
 
 impl<'a> Existing<'a> {
@@ -267,7 +267,7 @@ impl<'a> Existing<'a> {
                     false => WaitReason::NotHealthy(entry, seen),
                 }
             }
-            Phase::Healthy if self.steering.is_some_and(|steering| steering.is_due_back) => {
+            Phase::Healthy if self.run.is_some_and(|run| run.is_due_back) => {
                 match (self.hold(), self.denied) {
                     (Some(hold), _) => WaitReason::Held(hold),
                     (None, Some(denied)) => WaitReason::SyncWindow(denied),
@@ -288,11 +288,11 @@ impl<'a> Existing<'a> {
 
     /// Whether it would start again but for what holds it.
     fn is_retried(self) -> bool {
-        self.steering.is_some_and(|steering| steering.retries())
+        self.run.is_some_and(|run| run.retries())
     }
 
     fn hold(self) -> Option<&'a Hold> {
-        self.steering.and_then(|steering| steering.hold.as_ref())
+        self.run.and_then(|run| run.hold.as_ref())
     }
 
     /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
@@ -334,7 +334,7 @@ impl<'a> WaitReason<'a> {
     /// The first rung that applies; `None` when the Application is complete.
     fn of(row: &'a Row<'a>, turn: StepCapacity, require_live_health: bool) -> Option<Self> {
         // What goes back is waited for, whatever its step waited for before.
-        if row.steering.is_excused() && !row.steering.is_due_back {
+        if row.run.is_excused() && !row.run.is_due_back {
             return None;
         }
         Self::of_any(row, turn, require_live_health)
@@ -349,8 +349,8 @@ impl<'a> WaitReason<'a> {
             return Some(Self::Creating);
         };
         let (denied, behind) = (row.denied(), row.behind.as_ref());
-        let steering = Some(&row.steering);
-        Existing { phase: entry.phase, entry, seen, denied, behind, steering }
+        let run = Some(&row.run);
+        Existing { phase: entry.phase, entry, seen, denied, behind, run }
             .rung(turn, require_live_health)
     }
 

@@ -1,8 +1,9 @@
 //! The kinds of waits, and who ends them.
 
-/// Declares the kinds once, with their names.
+/// Declares the kinds once, with their names: who ends a wait of this kind, and whether the
+/// application controller has to act before it ends.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident,)+) => {
+    ($($(#[$doc:meta])* $kind:ident($ended_by:ident, $for_the_controller:literal),)+) => {
         /// Why an Application is waited for: a closed list, for
         /// `status.rollout.waitingFor[].kind` and for metrics.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,77 +21,91 @@ macro_rules! kinds {
                     $(Self::$kind => stringify!($kind),)+
                 }
             }
+
+            /// Who ends the wait.
+            pub const fn ended_by(self) -> EndedBy {
+                match self {
+                    $(Self::$kind => EndedBy::$ended_by,)+
+                }
+            }
+
+            /// Whether the application controller has to act before the wait ends.
+            pub(super) const fn is_for_the_controller(self) -> bool {
+                match self {
+                    $(Self::$kind => $for_the_controller,)+
+                }
+            }
         }
     };
 }
 
 kinds! {
     /// It is being created.
-    Creating,
+    Creating(Events, false),
     /// It could not be written, which is tried again.
-    FailedWrite,
+    FailedWrite(Events, false),
     /// It must not be written: another owner has it, or a policy forbids it.
-    Refused,
+    Refused(Person, false),
     /// Validation rejected it.
-    Invalid,
+    Invalid(Person, false),
     /// Its spec or revision has not been compared yet.
-    Comparison,
+    Comparison(Events, true),
     /// It has an error condition, such as for a source that cannot be read.
-    ErrorCondition,
+    ErrorCondition(Person, true),
     /// A person has synced it to something else (ST-065).
-    HeldByPerson,
+    HeldByPerson(Person, false),
     /// The set, or a policy of it, is paused (ST-020).
-    Paused,
+    Paused(Word, false),
     /// Policies or runs cannot be read, so that it is not known whether a gate holds it (ST-006).
-    Unreadable,
+    Unreadable(Person, false),
     /// A gate waits for people (ST-011).
-    Approval,
+    Approval(Word, false),
     /// A gate waits for its time (ST-012).
-    Soak,
+    Soak(Events, false),
     /// Too many have failed in the run (ST-042).
-    FailureBudget,
+    FailureBudget(Person, false),
     /// Its target was aborted (ST-060).
-    Quarantined,
+    Quarantined(Person, false),
     /// It was taken back, and is held there (ST-061).
-    HeldBack,
+    HeldBack(Person, false),
     /// The run is taken back (ST-061).
-    RollingBack,
+    RollingBack(Events, false),
     /// The run skips it (ST-064).
-    Skipped,
+    Skipped(Person, false),
     /// A ramp or a limit for a label permits no more (ST-030).
-    Pace,
+    Pace(Turn, false),
     /// Several sets together have as many in flight as a policy permits (ST-030).
-    MaxInFlight,
+    MaxInFlight(Turn, false),
     /// A sync window denies its sync.
-    SyncWindow,
+    SyncWindow(Events, false),
     /// An annotation of it or of its cluster excludes it from reconciling (SE-380).
-    Excluded,
+    Excluded(Events, false),
     /// An operation of another client runs.
-    OtherOperation,
+    OtherOperation(Events, true),
     /// `maxUpdate` is 0.
-    ManualSync,
+    ManualSync(Sync, false),
     /// As many as `maxUpdate` allows are in flight.
-    MaxUpdate,
+    MaxUpdate(Turn, false),
     /// The status of the set can hold no more entries in flight.
-    StatusFull,
+    StatusFull(Turn, false),
     /// It can start now.
-    Promotion,
+    Promotion(Events, false),
     /// Its operation is requested and has not started.
-    OperationStart,
+    OperationStart(Events, true),
     /// Its operation runs.
-    Operation,
+    Operation(Events, true),
     /// An operation waits until a person confirms its deletions.
-    Confirmation,
+    Confirmation(Person, true),
     /// Its operation failed.
-    FailedOperation,
+    FailedOperation(Person, true),
     /// It is OutOfSync after its operation, and nothing syncs it again.
-    OutOfSync,
+    OutOfSync(Person, true),
     /// It is Degraded after its operation.
-    Degraded,
+    Degraded(Person, true),
     /// It is not Synced and Healthy yet.
-    Health,
+    Health(Events, true),
     /// It is being deleted.
-    Deletion,
+    Deletion(Events, false),
 }
 
 /// Who ends a wait.
@@ -116,41 +131,6 @@ impl WaitKind {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Who ends the wait.
-    pub const fn ended_by(self) -> EndedBy {
-        match self {
-            Self::Creating
-            | Self::FailedWrite
-            | Self::Comparison
-            | Self::SyncWindow
-            | Self::Excluded
-            | Self::OtherOperation
-            | Self::Promotion
-            | Self::OperationStart
-            | Self::Operation
-            | Self::Health
-            | Self::Soak
-            | Self::RollingBack
-            | Self::Deletion => EndedBy::Events,
-            Self::MaxUpdate | Self::StatusFull | Self::Pace | Self::MaxInFlight => EndedBy::Turn,
-            Self::ManualSync => EndedBy::Sync,
-            Self::Refused
-            | Self::Invalid
-            | Self::ErrorCondition
-            | Self::HeldByPerson
-            | Self::Confirmation
-            | Self::FailedOperation
-            | Self::OutOfSync
-            | Self::FailureBudget
-            | Self::Quarantined
-            | Self::HeldBack
-            | Self::Skipped
-            | Self::Unreadable
-            | Self::Degraded => EndedBy::Person,
-            Self::Paused | Self::Approval => EndedBy::Word,
-        }
-    }
-
     /// Whether it waits for the end of another Application's turn by a policy.
     pub const fn is_of_a_limit(self) -> bool {
         matches!(self, Self::Pace | Self::MaxInFlight)
@@ -164,44 +144,5 @@ impl WaitKind {
     /// Whether it is about an Application that was synced, and goes or went back.
     pub const fn is_at_rest(self) -> bool {
         matches!(self, Self::HeldBack | Self::RollingBack)
-    }
-
-    /// Whether the application controller has to act before the wait ends.
-    pub(super) const fn is_for_the_controller(self) -> bool {
-        match self {
-            Self::Comparison
-            | Self::ErrorCondition
-            | Self::OtherOperation
-            | Self::OperationStart
-            | Self::Operation
-            | Self::Confirmation
-            | Self::FailedOperation
-            | Self::OutOfSync
-            | Self::Degraded
-            | Self::Health => true,
-            Self::Creating
-            | Self::FailedWrite
-            | Self::Refused
-            | Self::Invalid
-            | Self::HeldByPerson
-            | Self::Paused
-            | Self::Unreadable
-            | Self::Approval
-            | Self::Soak
-            | Self::FailureBudget
-            | Self::Quarantined
-            | Self::HeldBack
-            | Self::RollingBack
-            | Self::Skipped
-            | Self::Pace
-            | Self::MaxInFlight
-            | Self::SyncWindow
-            | Self::Excluded
-            | Self::ManualSync
-            | Self::MaxUpdate
-            | Self::StatusFull
-            | Self::Promotion
-            | Self::Deletion => false,
-        }
     }
 }

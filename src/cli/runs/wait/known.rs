@@ -16,7 +16,7 @@ use wavegate_cluster::watch::failure::has_code;
 use wavegate_cluster::watch::follow::watch_error;
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::{is_owned, set_of};
-use wavegate_rollout::steering::{DeployedRevision, Run, number_of};
+use wavegate_rollout::requests::{DeployedRevision, Run, number_of};
 
 /// What is known of a set.
 pub(super) struct KnownSet {

@@ -6,9 +6,9 @@ use super::super::record::revisions;
 use crate::cli::console::commands::wavegate;
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{RunPhase, RunWait};
+use wavegate_api::run::{RunPhase, RunWait};
+use wavegate_rollout::requests::Run;
 use wavegate_rollout::rollout::wait::WaitKind;
-use wavegate_rollout::steering::Run;
 
 /// What is waited for, in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

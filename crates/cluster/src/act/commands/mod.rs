@@ -3,4 +3,4 @@
 pub mod manifests;
 pub mod operation;
 pub mod refresh;
-pub mod steering;
+pub mod requests;

@@ -6,7 +6,7 @@ pub use super::rollout_run::Written;
 use super::rollout_run::patch_status;
 use crate::watch::control_plane::Cache;
 use crate::watch::object::StoredObject;
-use wavegate_api::steering::{self, PolicyStatus};
+use wavegate_api::policy::{self, PolicyStatus};
 
 /// Writes the status of a policy: what differs from the status of `policy`, which must still
 /// have the same version.
@@ -20,5 +20,5 @@ pub async fn write_status(
     policy: &StoredObject,
     status: &PolicyStatus,
 ) -> Result<Written, kube::Error> {
-    patch_status(client, cache, steering::POLICY, policy, status).await
+    patch_status(client, cache, policy::POLICY, policy, status).await
 }

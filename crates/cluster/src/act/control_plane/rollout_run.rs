@@ -14,7 +14,7 @@ use super::application_set_status::is_conflict;
 use crate::watch::control_plane::{Cache, Origin, set_owner};
 use crate::watch::failure::{error_reason, has_code, is_gone};
 use crate::watch::object::{StoredObject, kind_api, kind_resource};
-use wavegate_api::steering::{self, RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::run::{self, RolloutRunSpec, RolloutRunStatus};
 use wavegate_api::{ObjectKey, application_set};
 use wavegate_engine::merge_patch::merge_patch;
 
@@ -52,7 +52,7 @@ pub struct NewRun {
 impl NewRun {
     fn to_json(&self) -> Value {
         let set = &self.spec.application_set;
-        let label = (steering::SET_LABEL.to_owned(), set.clone());
+        let label = (run::SET_LABEL.to_owned(), set.clone());
         let owner = OwnerReference {
             api_version: wavegate_api::API_VERSION.to_owned(),
             kind: application_set::ApplicationSet::KIND.to_owned(),
@@ -69,8 +69,8 @@ impl NewRun {
             ..ObjectMeta::default()
         };
         json!({
-            "apiVersion": steering::API_VERSION,
-            "kind": steering::RUN,
+            "apiVersion": wavegate_api::WAVEGATE_API_VERSION,
+            "kind": run::RUN,
             "metadata": metadata,
             "spec": self.spec,
         })
@@ -88,7 +88,7 @@ pub async fn create_run(
     cache: &Cache,
     run: &NewRun,
 ) -> Result<Written, kube::Error> {
-    let (key, resource) = (&run.key, kind_resource(steering::RUN));
+    let (key, resource) = (&run.key, kind_resource(run::RUN));
     let api: Api<StoredObject> = kind_api(client, Some(&key.namespace), &resource);
     let answer = match api.create(&PostParams::default(), &run.to_json().into()).await {
         Err(error) if has_code(&error, 409) => api.get(&key.name).await,
@@ -116,7 +116,7 @@ pub async fn write_status(
     run: &StoredObject,
     status: &RolloutRunStatus,
 ) -> Result<Written, kube::Error> {
-    patch_status(client, cache, steering::RUN, run, status).await
+    patch_status(client, cache, run::RUN, run, status).await
 }
 
 /// Writes into the status of a run how many of its transitions are notified of.
@@ -153,7 +153,7 @@ pub async fn delete_run(
     cache: &Cache,
     run: &StoredObject,
 ) -> Result<Written, kube::Error> {
-    let resource = kind_resource(steering::RUN);
+    let resource = kind_resource(run::RUN);
     let api: Api<StoredObject> = kind_api(client, Some(run.namespace()), &resource);
     let preconditions = Preconditions { uid: Some(run.uid().to_owned()), resource_version: None };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -173,7 +173,7 @@ pub async fn delete_run(
     }
 }
 
-/// Merges what differs into the status of an object of a kind of [`steering`].
+/// Merges what differs into the status of an object of a kind of Wavegate.
 pub(super) async fn patch_status<S>(
     client: &Client,
     cache: &Cache,

@@ -29,7 +29,7 @@ use super::message::Message;
 use super::reply;
 use crate::watch::connection::AGENT;
 use crate::watch::failure::{cause_chain, error_reason, has_code};
-use wavegate_api::steering::{Format, Sink};
+use wavegate_api::policy::{Format, Sink};
 use wavegate_net::tls;
 use wavegate_rollout::notify::address;
 use wavegate_rollout::notify::sink::{self, SIGNATURE, SinkCredentials, Target};

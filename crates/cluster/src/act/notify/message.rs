@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use wavegate_api::steering::Format;
+use wavegate_api::policy::Format;
 use wavegate_net::redact;
 use wavegate_rollout::notify::Transition;
 

@@ -48,7 +48,7 @@ use crate::act::events::Events;
 use crate::watch::control_plane::Cache;
 use wavegate_api::ObjectKey;
 use wavegate_rollout::notify::Run;
-use wavegate_rollout::rollout::steer::rules::SinkRule;
+use wavegate_rollout::rollout::policy::SinkRule;
 
 /// Requests to sinks at the same time.
 const REQUESTS: usize = 32;

@@ -11,9 +11,9 @@ use super::failure::DeliveryFailure;
 use super::message::Message;
 use super::progress::Runs;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::Sink;
+use wavegate_api::policy::Sink;
 use wavegate_rollout::notify::{self, Run};
-use wavegate_rollout::rollout::steer::rules::SinkRule;
+use wavegate_rollout::rollout::policy::SinkRule;
 
 /// The most messages that wait for a sink.
 pub(super) const MAX_WAITING: usize = 100;

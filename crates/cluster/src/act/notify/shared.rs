@@ -18,7 +18,7 @@ use crate::act::events::{EventRecord, Events};
 use crate::watch::control_plane::Cache;
 use crate::watch::failure::error_reason;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{RolloutPolicySpec, Sink};
+use wavegate_api::policy::{RolloutPolicySpec, Sink};
 
 /// Pause before a sink with a problem is checked again.
 const CHECK_AGAIN: Duration = Duration::from_secs(60);

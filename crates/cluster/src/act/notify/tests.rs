@@ -20,7 +20,8 @@ use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::Recorder;
 use crate::watch::control_plane::{Kind, Origin};
 use crate::watch::object::{StoredObject, kind_resource};
-use wavegate_api::steering::{POLICY, RolloutRunStatus, Sink};
+use wavegate_api::policy::{POLICY, Sink};
+use wavegate_api::run::RolloutRunStatus;
 use wavegate_net::clock::Clock;
 
 const WAIT: Duration = Duration::from_secs(120);
@@ -356,7 +357,7 @@ async fn the_mark_is_one_write_and_what_is_shown_has_no_credential() {
     let api: kube::Api<StoredObject> = crate::watch::object::kind_api(
         &world.server.client(),
         Some("default"),
-        &kind_resource(wavegate_api::steering::RUN),
+        &kind_resource(wavegate_api::run::RUN),
     );
     let run = api.create(&kube::api::PostParams::default(), &run.into()).await.unwrap();
     world.runs.wrote(run.clone(), Origin::ApplicationSets);

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 
 use crate::watch::object::kind_resource;
-use wavegate_api::steering;
+use wavegate_api::{policy, run};
 
 /// The kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +42,8 @@ impl Kind {
             Self::Application => kind_resource("Application"),
             Self::Project => kind_resource("AppProject"),
             Self::Secret => ApiResource::erase::<Secret>(&()),
-            Self::Policy => kind_resource(steering::POLICY),
-            Self::Run => kind_resource(steering::RUN),
+            Self::Policy => kind_resource(policy::POLICY),
+            Self::Run => kind_resource(run::RUN),
         }
     }
 

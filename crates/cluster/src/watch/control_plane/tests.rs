@@ -7,7 +7,7 @@ use super::*;
 use crate::act::commands::manifests;
 use crate::watch::object::kind_resource;
 use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
-use wavegate_api::{ObjectKey, crds, steering};
+use wavegate_api::{ObjectKey, crds, policy, run};
 
 fn object(name: &str, uid: &str, version: &str, owner: &str) -> StoredObject {
     let owners = json!([
@@ -120,12 +120,12 @@ impl Watched {
 
     async fn create_policy(&self, name: &str) {
         let policy = json!({
-            "apiVersion": steering::API_VERSION, "kind": steering::POLICY,
+            "apiVersion": wavegate_api::WAVEGATE_API_VERSION, "kind": policy::POLICY,
             "metadata": {"name": name}, "spec": {"paused": true},
         });
         let client = self.server.client();
         let api: Api<StoredObject> =
-            kind_api(&client, Some("default"), &kind_resource(steering::POLICY));
+            kind_api(&client, Some("default"), &kind_resource(policy::POLICY));
         api.create(&PostParams::default(), &policy.into()).await.unwrap();
     }
 
@@ -167,7 +167,7 @@ async fn kinds_that_are_not_installed_are_waited_for_without_holding_anything() 
     assert!(watched.plane.unread().borrow().is_empty());
     watched.server.forget_requests();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let asked = watched.requests_of(steering::RUNS);
+    let asked = watched.requests_of(run::RUNS);
     assert!((10..=30).contains(&asked), "{asked} requests in ten minutes");
 
     manifests::define_all(&watched.server.client(), "test").await.unwrap();
@@ -195,8 +195,8 @@ async fn kinds_that_are_not_installed_are_waited_for_without_holding_anything() 
 #[tokio::test(start_paused = true)]
 async fn kinds_that_must_not_be_read_are_as_if_absent() {
     let server = server_with(5).await;
-    server.inject(lists(403, steering::POLICIES));
-    server.inject(lists(403, steering::RUNS));
+    server.inject(lists(403, policy::POLICIES));
+    server.inject(lists(403, run::RUNS));
     let watched = Watched::start(server);
     watched.until("listed", |plane| plane.runs.is_listed() && plane.policies.is_listed()).await;
     watched.plane.listed().await;
@@ -211,7 +211,7 @@ async fn kinds_that_must_not_be_read_are_as_if_absent() {
 async fn known_policies_do_not_disappear_by_mistake() {
     let server = server_with(5).await;
     // As a server that has just started: the definition exists, and is not served yet.
-    server.inject(lists(404, steering::POLICIES));
+    server.inject(lists(404, policy::POLICIES));
     let watched = Watched::start(server);
     watched.create_policy("a").await;
     watched.until("runs", |plane| plane.has_runs()).await;
@@ -220,7 +220,7 @@ async fn known_policies_do_not_disappear_by_mistake() {
     watched.server.clear_faults();
     watched.until("read", |plane| plane.policies.keys().len() == 1).await;
     for code in [403, 404, 500] {
-        watched.server.inject(lists(code, steering::POLICIES));
+        watched.server.inject(lists(code, policy::POLICIES));
         watched.server.drop_watches();
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(watched.plane.policies.keys().len(), 1, "after {code}");

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::emptied::of_clusters;
 use super::*;
-use wavegate_api::steering::POLICY;
+use wavegate_api::policy::POLICY;
 
 /// Approves what is held, once.
 async fn approve(world: &ClusterState, reason: &str, names: &str) {

@@ -4,8 +4,9 @@ use kube_sim::{Effect, InjectedFault};
 use serde_json::json;
 
 use super::*;
-use wavegate_api::steering::{POLICY, RUN};
-use wavegate_rollout::steering::{self, Actor};
+use wavegate_api::policy::POLICY;
+use wavegate_api::run::RUN;
+use wavegate_rollout::requests::{self, Actor};
 
 /// It was never recorded, with a warning at each reconcile.
 #[tokio::test]
@@ -76,8 +77,8 @@ async fn an_approval_without_a_name_opens_no_gate_of_a_later_step_as_st_011() {
     let run = world.until(RUN, "set-1", waits).await;
     assert_eq!(gate_of(&run, "production")["waitingSince"], json!(null), "{run}");
     let ann = Actor { by: "ann", at: jiff::Timestamp::now() };
-    let word = steering::approve_gates(&steering::Run::read(&run), None, ann);
-    let steering::Verdict::Change { says, change, .. } = word else { panic!("{word:?}") };
+    let word = requests::approve_gates(&requests::Run::read(&run), None, ann);
+    let requests::Verdict::Change { says, change, .. } = word else { panic!("{word:?}") };
     assert_eq!(says, "approve gate staging (1 Application) of run set-1 as ann");
     let patch = change.patch(&run);
     world.patch(RUN, "set-1", json!({ "spec": patch["spec"] })).await;

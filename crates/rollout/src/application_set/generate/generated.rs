@@ -17,7 +17,7 @@ use crate::application_set::plan::write_plan::WriteGate;
 use crate::application_set::settings::DecisionSettings;
 use crate::desired;
 use crate::desired::inputs::Reads;
-use crate::rollout::steer::rules::Selectable;
+use crate::rollout::policy::Selectable;
 use crate::rollout::steps::{self, Labels, Membership, Problem, StepStrategy};
 use crate::rollout::{self};
 use wavegate_api::Raw;

@@ -43,7 +43,7 @@ use crate::application_set::plan::write_plan::{Create, Delete, Held, Patch, Rele
 use crate::application_set::rollout_io::record;
 use crate::application_set::rollout_io::started;
 use crate::rollout::listed::CompletionRecord;
-use crate::rollout::steer::started::Started;
+use crate::rollout::run::started::Started;
 use wavegate_api::Cluster;
 use wavegate_api::annotations::{REFRESH, ROLLOUT, RUN};
 use wavegate_application::normalize;

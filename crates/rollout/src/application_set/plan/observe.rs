@@ -15,7 +15,7 @@ use crate::rollout::listed::CompletionRecord;
 use crate::rollout::phase::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
-use crate::rollout::steer::started::Started;
+use crate::rollout::run::started::Started;
 use wavegate_api::annotations::{
     REFRESH, RESOURCES_FINALIZER, annotation_of, finalizers_of, is_skipped,
 };

@@ -2,7 +2,7 @@
 
 use crate::application_set::generate::generated::Wanted;
 use crate::application_set::plan::observe::Existing;
-use crate::rollout::steer::started::Started;
+use crate::rollout::run::started::Started;
 use wavegate_api::HealthStatus;
 
 /// Adds to a start what it leaves: the revisions that were deployed before, if the Application

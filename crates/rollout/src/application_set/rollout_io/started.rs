@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::rollout::steer::started::{Started, Target};
+use crate::rollout::run::started::{Started, Target};
 use wavegate_api::HealthStatus;
 use wavegate_api::live::LiveApplication;
-use wavegate_api::steering::RunStart;
+use wavegate_api::run::RunStart;
 use wavegate_api::time::to_rfc3339;
 use wavegate_engine::promotion::PROMOTION;
 

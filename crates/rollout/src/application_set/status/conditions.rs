@@ -30,7 +30,7 @@ pub(in crate::application_set) fn conditions(
     let (generated, settings) = (findings.generated, findings.settings);
     let is_generated = generated.error.is_none();
     let is_disabled = generated.is_disabled(settings);
-    let mut wanted: Vec<(&str, bool, &str, String)> = Vec::new();
+    let mut wanted: Vec<WantedCondition> = Vec::new();
     match (&findings.failure, findings.held) {
         (Some(failure), held) => {
             let message = &match held {
@@ -38,20 +38,10 @@ pub(in crate::application_set) fn conditions(
                 None => failure.message.clone(),
             };
             wanted.push((condition::ERROR_OCCURRED, true, failure.reason, message.clone()));
-            wanted.push((
-                condition::RESOURCES_UP_TO_DATE,
-                false,
-                reason::ERROR_OCCURRED,
-                message.clone(),
-            ));
-            if !is_generated {
-                wanted.push((
-                    condition::PARAMETERS_GENERATED,
-                    false,
-                    reason::ERROR_OCCURRED,
-                    message.clone(),
-                ));
-            }
+            let parameters = (!is_generated).then_some(condition::PARAMETERS_GENERATED);
+            let kinds = [condition::RESOURCES_UP_TO_DATE].into_iter().chain(parameters);
+            let is_false = |kind| (kind, false, reason::ERROR_OCCURRED, message.clone());
+            wanted.extend(kinds.map(is_false));
         }
         (None, Some(held)) => {
             if findings.is_written {
@@ -133,54 +123,48 @@ fn short(message: &str) -> String {
     message.chars().take(SHORT_LIMIT).collect()
 }
 
-fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'static str, String)> {
+/// The type, whether it is True, the reason and the message of a condition.
+type WantedCondition = (&'static str, bool, &'static str, String);
+
+fn rollout_conditions(findings: &Findings<'_>) -> Vec<WantedCondition> {
     let generated = findings.generated;
-    if !generated.misspelt.is_empty() {
+    let invalid = |message: String| {
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        let message = texts(&generated.misspelt);
-        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
+        (condition::INVALID_ROLLOUT_CONFIG, true, reason, message)
+    };
+    if !generated.misspelt.is_empty() {
+        return vec![invalid(texts(&generated.misspelt))];
     }
     if generated.is_disabled(findings.settings) {
         let message = "spec.strategy: progressive syncs are disabled in this controller, and all applications \
                        are updated at once; start it with --enable-progressive-syncs or set \
                        applicationsetcontroller.enable.progressive.syncs: \"true\"";
-        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message.to_owned())];
+        return vec![invalid(message.to_owned())];
     }
     let Some(rollout) = &findings.rollout else {
-        let misread = misread(findings);
-        if misread.is_empty() {
-            return Vec::new();
+        let misread = Some(misread(findings)).filter(|misread| !misread.is_empty());
+        return misread.map(|misread| invalid(texts(misread))).into_iter().collect();
+    };
+    let (progressing, why, message) = match rollout.plan.open_step {
+        Some(_) => (true, reason::APPLICATION_SET_MODIFIED, rollout_text(rollout.plan, findings)),
+        None => {
+            let message = "every application of every step is healthy".to_owned();
+            (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE, message)
         }
-        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        let message = texts(misread);
-        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
-    };
-    let (progressing, why) = match rollout.plan.open_step {
-        Some(_) => (true, reason::APPLICATION_SET_MODIFIED),
-        None => (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE),
-    };
-    let message = match rollout.plan.open_step {
-        Some(_) => rollout_text(rollout.plan, findings),
-        None => "every application of every step is healthy".to_owned(),
     };
     let mut problems = findings.set.unknown_annotations.clone();
     if !generated.rollout_problems.is_empty() {
         problems.push(texts(&generated.rollout_problems));
     }
-    let (invalid, config_reason, config_message) = if problems.is_empty() {
-        (
-            false,
-            reason::APPLICATION_SET_VALID_ROLLOUT_CONFIG,
-            "rollout configuration is valid".to_owned(),
-        )
-    } else {
-        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, problems.join("; "))
+    let config = match problems.is_empty() {
+        true => {
+            let reason = reason::APPLICATION_SET_VALID_ROLLOUT_CONFIG;
+            let message = "rollout configuration is valid".to_owned();
+            (condition::INVALID_ROLLOUT_CONFIG, false, reason, message)
+        }
+        false => invalid(problems.join("; ")),
     };
-    vec![
-        (condition::ROLLOUT_PROGRESSING, progressing, why, message),
-        (condition::INVALID_ROLLOUT_CONFIG, invalid, config_reason, config_message),
-    ]
+    vec![(condition::ROLLOUT_PROGRESSING, progressing, why, message), config]
 }
 
 pub(in crate::application_set) fn set_condition(

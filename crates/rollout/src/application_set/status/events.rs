@@ -9,12 +9,12 @@ use crate::application_set::plan::write_plan::WritePlan;
 use crate::application_set::status::findings::{Failure, rollout_message};
 use crate::application_set::status::stored::Status;
 use crate::rollout::RolloutPlan;
+use crate::rollout::run::RunDecision;
 use crate::rollout::status::step_text;
-use crate::rollout::steer::RunDecision;
 use crate::rollout::wait::RolloutWait;
 use wavegate_api::annotations::RESOURCES_FINALIZER;
 use wavegate_api::conditions::application_set::{self as condition, reason};
-use wavegate_api::steering::{RunPhase, TimelineEntry};
+use wavegate_api::run::{RunPhase, TimelineEntry};
 
 /// One Event about a set.
 #[derive(Clone, Debug, PartialEq, Eq)]

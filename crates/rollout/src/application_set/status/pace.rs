@@ -15,7 +15,7 @@ use crate::application_set::plan::observe::Existing;
 use crate::application_set::status::stored::Status;
 use crate::rollout::RolloutPlan;
 use crate::rollout::phase::Phase;
-use crate::rollout::steer::RunDecision;
+use crate::rollout::run::RunDecision;
 use crate::rollout::wait::WaitKind;
 use wavegate_api::HealthStatus;
 use wavegate_api::application_set::{RolloutStatus, WaitingFor};

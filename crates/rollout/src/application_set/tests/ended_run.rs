@@ -5,9 +5,9 @@ use crate::application_set::decision::{Decision, Snapshot};
 use crate::application_set::plan::windows::Facts;
 use crate::application_set::reconcile;
 use crate::application_set::status::stored::StoredApplicationSet;
-use crate::rollout::steer::rules::Rules;
-use crate::rollout::steering::{CurrentRun, Steering, Unreadable};
-use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
+use crate::rollout::policy::Rules;
+use crate::rollout::run_input::{CurrentRun, RunInput, Unreadable};
+use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 
 const REMOVED: &str = "spec.strategy of the ApplicationSet is no RollingSync any more";
 const DISABLED: &str =
@@ -73,16 +73,16 @@ impl Case {
             status: &status,
             unreadable: self.is_unreadable.then_some(&unreadable),
         };
-        let steering = Steering {
+        let input = RunInput {
             run: Some(run),
             records_runs: self.records_runs,
             history: &self.history,
-            ..Steering::of_policies("argocd", "set", &rules)
+            ..RunInput::of_policies("argocd", "set", &rules)
         };
         let windows = Facts { projects: &projects, clusters: &[] };
         let set = StoredApplicationSet::read(&set);
         let first = Snapshot::first(&set, &generated, &settings, windows, now());
-        reconcile::reconcile(&Snapshot { steering: Some(steering), ..first })
+        reconcile::reconcile(&Snapshot { run_input: Some(input), ..first })
     }
 
     /// How the run ends, if it does.

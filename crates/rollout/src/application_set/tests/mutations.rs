@@ -74,7 +74,9 @@ fn generate(set: &Value) -> Generated {
         let mut env = template_environment(Timestamp::UNIX_EPOCH);
         let (mut collector, mut reads) = (Collector::new(set, &settings), Reads::default());
         let take = &mut |application, origin: String| collector.add(application, &origin);
-        let result = desired::generate_each(set, &inputs, &mut env, &mut reads, take);
+        let limits = desired::Limits::default();
+        let result =
+            desired::generate_each_within(set, &inputs, limits, &mut env, &mut reads, take);
         let Err(desired::GenerateError::Unread(requests)) = result else {
             return collector.finish(set, &settings, reads, result.err());
         };

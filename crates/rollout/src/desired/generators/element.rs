@@ -65,12 +65,31 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// The failure of a value that has another type.
+pub(super) fn wrong_type(field: impl Into<String>, wanted: &str, value: &Value) -> Failure {
+    Failure::new(field, format!("must be {wanted}, is {}", kind(value)))
+}
+
+/// A value that is an object.
+pub(super) fn object<'a>(value: &'a Value, field: &str) -> Result<&'a Map<String, Value>, Failure> {
+    value.as_object().ok_or_else(|| wrong_type(field, "an object", value))
+}
+
 /// The value of a field that is a string, or empty.
 pub(super) fn text<'a>(generator: &'a Value, field: &str) -> Result<&'a str, Failure> {
     match &generator[field] {
         Value::Null => Ok(""),
         Value::String(text) => Ok(text),
-        other => Err(Failure::new(field, format!("must be a string, is {}", kind(other)))),
+        other => Err(wrong_type(field, "a string", other)),
+    }
+}
+
+/// The value of a field that is a boolean, or `default`.
+pub(super) fn switch(generator: &Value, field: &str, default: bool) -> Result<bool, Failure> {
+    match &generator[field] {
+        Value::Null => Ok(default),
+        Value::Bool(value) => Ok(*value),
+        other => Err(wrong_type(field, "a boolean", other)),
     }
 }
 
@@ -79,6 +98,15 @@ pub(super) fn list_of<'a>(generator: &'a Value, field: &str) -> Result<&'a [Valu
     match &generator[field] {
         Value::Null => Ok(&[]),
         Value::Array(list) => Ok(list),
-        other => Err(Failure::new(field, format!("must be a list, is {}", kind(other)))),
+        other => Err(wrong_type(field, "a list", other)),
     }
+}
+
+/// The strings of a field that is a list of them, or none.
+pub(super) fn texts_of<'a>(generator: &'a Value, field: &str) -> Result<Vec<&'a str>, Failure> {
+    let text = |(index, item): (usize, &'a Value)| {
+        let place = || format!("{field}[{index}]");
+        item.as_str().ok_or_else(|| wrong_type(place(), "a string", item))
+    };
+    list_of(generator, field)?.iter().enumerate().map(text).collect()
 }

@@ -2,14 +2,12 @@
 //! AS-097).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::element::{Element, Failure, kind, list_of, text};
+use super::element::{Element, Failure, kind, list_of, switch, text, wrong_type};
 use super::path_pattern::{PathPattern, PathSelection};
-use super::scope::{Generator, GeneratorScope};
-use crate::desired::flatten::flatten;
+use super::scope::{Generator, GeneratorScope, ParameterSets};
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest, ProjectReads};
 use crate::desired::texts::Texts;
 use gotemplate::normalize_name;
@@ -19,14 +17,10 @@ use wavegate_api::yaml;
 const MAX_PATTERNS: usize = 1_000;
 
 /// The git generator.
-pub struct Git;
-
-impl Generator for Git {
-    fn key(&self) -> &'static str {
-        "git"
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
+pub(super) static GIT: Generator = Generator {
+    requeue_after: |inputs| inputs.requeue_after,
+    ..Generator::new(
+        "git",
         &[
             "repoURL",
             "revision",
@@ -36,109 +30,76 @@ impl Generator for Git {
             "pathParamPrefix",
             "values",
             "template",
-        ]
-    }
+        ],
+        generate,
+    )
+};
 
-    fn declare<'a>(
-        &self,
-        generator: &'a Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<&'a [Value], Failure> {
-        let default = scope.inputs().requeue_after;
-        requeue(generator, default, scope)?;
-        Ok(&[])
+fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
+    let repo_url = text(generator, "repoURL")?;
+    if repo_url.is_empty() {
+        return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
     }
-
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure> {
-        let repo_url = text(generator, "repoURL")?;
-        if repo_url.is_empty() {
-            return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
-        }
-        let project = scope.project();
-        let mut signed = String::new();
-        if !project.is_empty()
-            && let Some(known) = scope.projects()
-        {
-            match known.get(project) {
-                Some(ProjectReads::AsTheyAre) => {}
-                Some(ProjectReads::Signed(how)) => signed.clone_from(how),
-                Some(ProjectReads::Refused(why)) => return Err(Failure::new("", why.clone())),
-                None => {
-                    let cause = format!(
-                        "spec.template.spec.project: AppProject {project} does not exist; create \
-                         it, since it decides which repositories may be read"
-                    );
-                    return Err(Failure::new("", cause));
-                }
+    let project = scope.project();
+    let mut signed = String::new();
+    if !project.is_empty()
+        && let Some(known) = scope.projects()
+    {
+        match known.get(project) {
+            Some(ProjectReads::AsTheyAre) => {}
+            Some(ProjectReads::Signed(how)) => signed.clone_from(how),
+            Some(ProjectReads::Refused(why)) => return Err(Failure::new("", why.clone())),
+            None => {
+                let cause = format!(
+                    "spec.template.spec.project: AppProject {project} does not exist; create \
+                     it, since it decides which repositories may be read"
+                );
+                return Err(Failure::new("", cause));
             }
         }
-        let directories = patterns(generator, "directories")?;
-        let files = patterns(generator, "files")?;
-        let what = match (directories.is_empty(), files.is_empty()) {
-            (false, _) => GitRead::Directories { hidden: scope.inputs().hidden_directories },
-            (true, false) => GitRead::Files {
-                include: paths(&files, false),
-                exclude: paths(&files, true),
-                globbing: scope.inputs().globbing,
-            },
-            (true, true) => {
-                return Err(Failure::new("", "has neither directories nor files; write one"));
-            }
-        };
-        let request = GitRequest {
-            repo_url: repo_url.to_owned(),
-            revision: text(generator, "revision")?.to_owned(),
-            project: project.to_owned(),
-            signed,
-            what,
-        };
-        if let GitRead::Files { .. } = &request.what {
-            request.files().map(drop).map_err(|cause| Failure::new("files", cause))?;
-        }
-        // Without an answer the caller reads it and generates again.
-        let Some(answer) = scope.git(request)? else { return Ok(Vec::new()) };
-        let answer = answer.map_err(|cause| Failure::new("", cause))?;
-        let prefix = text(generator, "pathParamPrefix")?;
-        let mut elements = match &*answer {
-            GitAnswer::Directories(all) => of_directories(all, &directories, prefix, scope)?,
-            GitAnswer::Files(contents) => {
-                let mut elements = Vec::new();
-                for (path, content) in contents {
-                    let sets = of_file(path, content, prefix, scope);
-                    elements.extend(sets.map_err(|cause| {
-                        Failure::new(format!("[{path}]"), format!("{cause} (in {repo_url})"))
-                    })?);
-                }
-                elements
-            }
-        };
-        for element in &mut elements {
-            scope.add_values(generator, &mut element.values, &mut element.texts)?;
-            scope.count(&element.values)?;
-        }
-        Ok(elements)
     }
-}
-
-/// Takes the interval at which a generator is evaluated again.
-pub(super) fn requeue(
-    generator: &Value,
-    default: Duration,
-    scope: &mut GeneratorScope<'_, '_>,
-) -> Result<(), Failure> {
-    let seconds = match &generator["requeueAfterSeconds"] {
-        Value::Null => None,
-        value => Some(value.as_u64().ok_or_else(|| {
-            let cause = "must be a number of seconds; 0 disables the interval";
-            Failure::new("requeueAfterSeconds", cause)
-        })?),
+    let directories = patterns(generator, "directories")?;
+    let files = patterns(generator, "files")?;
+    let what = match (directories.is_empty(), files.is_empty()) {
+        (false, _) => GitRead::Directories { hidden: scope.inputs().hidden_directories },
+        (true, false) => GitRead::Files {
+            include: paths(&files, false),
+            exclude: paths(&files, true),
+            globbing: scope.inputs().globbing,
+        },
+        (true, true) => {
+            return Err(Failure::new("", "has neither directories nor files; write one"));
+        }
     };
-    scope.requeue_after(seconds.map_or(default, Duration::from_secs));
-    Ok(())
+    let request = GitRequest {
+        repo_url: repo_url.to_owned(),
+        revision: text(generator, "revision")?.to_owned(),
+        project: project.to_owned(),
+        signed,
+        what,
+    };
+    if let GitRead::Files { .. } = &request.what {
+        request.files().map(drop).map_err(|cause| Failure::new("files", cause))?;
+    }
+    // Without an answer the caller reads it and generates again.
+    let Some(answer) = scope.git(request)? else { return Ok(Vec::new()) };
+    let prefix = text(generator, "pathParamPrefix")?;
+    let elements = match &*answer {
+        GitAnswer::Directories(all) => of_directories(all, &directories, prefix, scope)?,
+        GitAnswer::Files(contents) => {
+            let mut elements = Vec::new();
+            for (path, content) in contents {
+                let sets = of_file(path, content, prefix, scope);
+                elements.extend(sets.map_err(|cause| {
+                    Failure::new(format!("[{path}]"), format!("{cause} (in {repo_url})"))
+                })?);
+            }
+            elements
+        }
+    };
+    let with_values =
+        |Element { field, values, texts }| scope.element(generator, field, values, texts);
+    elements.into_iter().map(with_values).collect()
 }
 
 /// A pattern, and whether what it matches is excluded.
@@ -149,22 +110,14 @@ fn patterns<'a>(generator: &'a Value, field: &str) -> Result<Vec<Pattern<'a>>, F
     for (index, item) in list_of(generator, field)?.iter().enumerate() {
         let place = format!("{field}[{index}]");
         if !item.is_object() {
-            let cause = format!("must be an object with a path, is {}", kind(item));
-            return Err(Failure::new(place, cause));
+            return Err(wrong_type(place, "an object with a path", item));
         }
-        let path = text(item, "path").map_err(|failure| failure.below(&place))?;
+        let below = |failure: Failure| failure.below(&place);
+        let path = text(item, "path").map_err(below)?;
         if path.is_empty() {
             return Err(Failure::new(format!("{place}.path"), "is missing; write a pattern"));
         }
-        let exclude = match &item["exclude"] {
-            Value::Null => false,
-            Value::Bool(exclude) => *exclude,
-            other => {
-                let cause = format!("must be a boolean, is {}", kind(other));
-                return Err(Failure::new(format!("{place}.exclude"), cause));
-            }
-        };
-        patterns.push((path, exclude));
+        patterns.push((path, switch(item, "exclude", false).map_err(below)?));
     }
     if patterns.len() > MAX_PATTERNS {
         let cause = format!("limit exceeded: more than {MAX_PATTERNS} patterns");
@@ -225,7 +178,6 @@ fn of_file(
     prefix: &str,
     scope: &mut GeneratorScope<'_, '_>,
 ) -> Result<Vec<Element>, String> {
-    let go = scope.is_go();
     let documents = yaml::parse_documents(content);
     let documents = documents.map_err(|error| format!("is neither YAML nor JSON: {error}"))?;
     if documents.len() > 1 {
@@ -259,14 +211,10 @@ fn of_file(
     let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
     let several = objects.len() > 1;
     let element = |(index, object): (usize, Map<String, Value>)| {
-        let content = if go {
-            object
-        } else {
-            flatten(&object).into_iter().map(|(key, value)| (key, value.into())).collect()
-        };
+        let content = scope.parameters_of(object);
         Element {
             field: if several { format!("[{path}][{index}]") } else { format!("[{path}]") },
-            values: path_parameters(directory, Some(name), prefix, go, content),
+            values: path_parameters(directory, Some(name), prefix, scope.is_go(), content),
             texts: Texts::default(),
         }
     };

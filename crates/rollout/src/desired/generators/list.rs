@@ -2,34 +2,21 @@
 
 use serde_json::{Map, Value};
 
-use super::element::{Element, Failure, kind, list_of};
-use super::scope::{Generator, GeneratorScope};
+use super::element::{Element, Failure, kind, list_of, object, text, wrong_type};
+use super::scope::{Generator, GeneratorScope, ParameterSets};
 use crate::desired::texts::Texts;
 use wavegate_api::yaml;
 
 /// The list generator.
-pub struct List;
+pub(super) static LIST: Generator =
+    Generator::new("list", &["elements", "elementsYaml", "template"], generate);
 
-impl Generator for List {
-    fn key(&self) -> &'static str {
-        "list"
+fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
+    let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
+    for element in &elements {
+        scope.count(&element.values)?;
     }
-
-    fn fields(&self) -> &'static [&'static str] {
-        &["elements", "elementsYaml", "template"]
-    }
-
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure> {
-        let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
-        for element in &elements {
-            scope.count(&element.values)?;
-        }
-        Ok(elements)
-    }
+    Ok(elements)
 }
 
 /// One parameter set per element of `elements`, then per element of
@@ -65,20 +52,11 @@ fn parameter_sets(list: &Value, go: bool, is_interpolated: bool) -> Result<Vec<E
     let mut sets = Vec::new();
     for (index, element) in list_of(list, "elements")?.iter().enumerate() {
         let place = format!("elements[{index}]");
-        let Value::Object(element) = element else {
-            return Err(Failure::new(place, format!("must be an object, is {}", kind(element))));
-        };
+        let element = object(element, &place)?;
         let values = if go { element.clone() } else { flat(element, &place)? };
         sets.push(Element { field: place, values, texts: Texts::default() });
     }
-    match &list["elementsYaml"] {
-        Value::Null => {}
-        Value::String(text) => sets.extend(from_yaml(text)?),
-        other => {
-            let cause = format!("must be a string, is {}", kind(other));
-            return Err(Failure::new("elementsYaml", cause));
-        }
-    }
+    sets.extend(from_yaml(text(list, "elementsYaml")?)?);
     Ok(sets)
 }
 
@@ -97,10 +75,7 @@ fn flat(element: &Map<String, Value>, place: &str) -> Result<Map<String, Value>,
                 }
             }
             other if key == "values" => {
-                return Err(Failure::new(
-                    place,
-                    format!("must be an object of strings, is {}", kind(other)),
-                ));
+                return Err(wrong_type(place, "an object of strings", other));
             }
             Value::String(_) => {
                 set.insert(key.clone(), value.clone());
@@ -124,16 +99,13 @@ fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
     let elements = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(elements) => elements,
-        other => {
-            let cause = format!("must be a list of objects, is {}", kind(&other));
-            return Err(Failure::new(place, cause));
-        }
+        other => return Err(wrong_type(place, "a list of objects", &other)),
     };
     let object = |(index, element): (usize, Value)| {
         let field = format!("{place}[{index}]");
         match element {
             Value::Object(values) => Ok(Element { field, values, texts: Texts::default() }),
-            other => Err(Failure::new(field, format!("must be an object, is {}", kind(&other)))),
+            other => Err(wrong_type(field, "an object", &other)),
         }
     };
     elements.into_iter().enumerate().map(object).collect()

@@ -5,70 +5,55 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Map, Value};
 
 use super::combine::merge_over;
-use super::element::{Element, Failure, kind, list_of};
-use super::scope::{Generator, GeneratorScope};
+use super::element::{Element, Failure, list_of, texts_of};
+use super::scope::{Generator, GeneratorScope, ParameterSets};
 use crate::desired::texts::Texts;
 
 /// The merge generator.
-pub struct Merge;
+pub(super) static MERGE: Generator = Generator {
+    declare,
+    ..Generator::new("merge", &["generators", "mergeKeys", "template"], generate)
+};
 
-impl Generator for Merge {
-    fn key(&self) -> &'static str {
-        "merge"
-    }
+fn declare<'a>(generator: &'a Value, _: &GeneratorScope<'_, '_>) -> Result<&'a [Value], Failure> {
+    merge_keys(generator)?;
+    children(generator)
+}
 
-    fn fields(&self) -> &'static [&'static str] {
-        &["generators", "mergeKeys", "template"]
-    }
-
-    fn declare<'a>(
-        &self,
-        generator: &'a Value,
-        _: &mut GeneratorScope<'_, '_>,
-    ) -> Result<&'a [Value], Failure> {
-        merge_keys(generator)?;
-        children(generator)
-    }
-
-    /// The sets of the first generator in their order, each with what those of the others
-    /// with the same values of the keys contain, the last one first.
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure> {
-        let keys = Keys { names: merge_keys(generator)?, dotted: scope.is_go() };
-        let mut base = Vec::new();
-        let mut places = HashMap::new();
-        for (index, child) in children(generator)?.iter().enumerate() {
-            let sets = scope.child(child, &format!("generators[{index}]"))?;
-            let identities = keys.identities(&sets)?;
-            if index == 0 {
-                places = identities.into_iter().enumerate().map(|(at, id)| (id, at)).collect();
-                base = sets;
-                continue;
-            }
-            for (set, identity) in sets.into_iter().zip(identities) {
-                let Some(place) = places.get(&identity) else { continue };
-                let texts = Texts::of_union(
-                    (base[*place].texts, &base[*place].values),
-                    (set.texts, &set.values),
-                );
-                base[*place].texts = texts;
-                let values = &mut base[*place].values;
-                if scope.is_go() {
-                    merge_over(values, set.values);
-                } else {
-                    // No value becomes text: a placeholder of one that is none stays (AS-114).
-                    values.extend(set.values);
-                }
+/// The sets of the first generator in their order, each with what those of the others
+/// with the same values of the keys contain, the last one first.
+fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
+    let keys = Keys { names: merge_keys(generator)?, dotted: scope.is_go() };
+    let mut base = Vec::new();
+    let mut places = HashMap::new();
+    for (index, child) in children(generator)?.iter().enumerate() {
+        let sets = scope.child(child, &format!("generators[{index}]"))?;
+        let identities = keys.identities(&sets)?;
+        if index == 0 {
+            places = identities.into_iter().enumerate().map(|(at, id)| (id, at)).collect();
+            base = sets;
+            continue;
+        }
+        for (set, identity) in sets.into_iter().zip(identities) {
+            let Some(place) = places.get(&identity) else { continue };
+            let texts = Texts::of_union(
+                (base[*place].texts, &base[*place].values),
+                (set.texts, &set.values),
+            );
+            base[*place].texts = texts;
+            let values = &mut base[*place].values;
+            if scope.is_go() {
+                merge_over(values, set.values);
+            } else {
+                // No value becomes text: a placeholder of one that is none stays (AS-114).
+                values.extend(set.values);
             }
         }
-        for set in &base {
-            scope.count(&set.values)?;
-        }
-        Ok(base)
     }
+    for set in &base {
+        scope.count(&set.values)?;
+    }
+    Ok(base)
 }
 
 fn children(generator: &Value) -> Result<&[Value], Failure> {
@@ -84,14 +69,7 @@ fn children(generator: &Value) -> Result<&[Value], Failure> {
 }
 
 fn merge_keys(generator: &Value) -> Result<BTreeSet<&str>, Failure> {
-    let mut keys = BTreeSet::new();
-    for (index, key) in list_of(generator, "mergeKeys")?.iter().enumerate() {
-        let Value::String(key) = key else {
-            let cause = format!("must be a string, is {}", kind(key));
-            return Err(Failure::new(format!("mergeKeys[{index}]"), cause));
-        };
-        keys.insert(key.as_str());
-    }
+    let keys: BTreeSet<&str> = texts_of(generator, "mergeKeys")?.into_iter().collect();
     if keys.is_empty() {
         let cause = "is empty; name the parameters by which the sets are merged";
         return Err(Failure::new("mergeKeys", cause));

@@ -37,16 +37,16 @@ use wavegate_api::Raw;
 use wavegate_api::annotations::LAST_APPLIED;
 
 /// All generators, in the order in which those of one element run (AS-040).
-static GENERATORS: [&dyn Generator; 9] = [
-    &list::List,
-    &clusters::FromClusters,
-    &git::Git,
-    &scm_provider::ScmProvider,
-    &cluster_decision::ClusterDecision,
-    &pull_request::FromPullRequests,
-    &matrix::Matrix,
-    &merge::Merge,
-    &plugin::Plugin,
+static GENERATORS: [&Generator; 9] = [
+    &list::LIST,
+    &clusters::CLUSTERS,
+    &git::GIT,
+    &scm_provider::SCM_PROVIDER,
+    &cluster_decision::CLUSTER_DECISION,
+    &pull_request::PULL_REQUEST,
+    &matrix::MATRIX,
+    &merge::MERGE,
+    &plugin::PLUGIN,
 ];
 
 /// The result of one generator.
@@ -133,7 +133,7 @@ impl<'a> GeneratorEvaluation<'a> {
         GeneratorScope::top(self, place, "").declare(element, "").map_err(failed)?;
         let mut outputs = Vec::new();
         for generator in of(&GENERATORS, element) {
-            let key = generator.key();
+            let key = generator.key;
             let mut scope = GeneratorScope::top(self, place, key);
             let sets = scope.generate(generator, &element[key]).map_err(failed)?;
             let place = format!("{place}.{key}");
@@ -186,8 +186,8 @@ pub fn with_key_of_user(
         };
     }
     let generator =
-        of(&GENERATORS, stored).find(|generator| *at == format!("{place}.{}", generator.key()));
-    let Some(key) = generator.map(Generator::key) else { return error };
+        of(&GENERATORS, stored).find(|generator| *at == format!("{place}.{}", generator.key));
+    let Some(key) = generator.map(|generator| generator.key) else { return error };
     match lost(&written[key], &stored[key]) {
         Some(field) => named(
             format!("{at}.{field}"),

@@ -3,19 +3,14 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::element::{Element, Failure, list_of};
+use super::element::{Failure, list_of};
 use super::fields::Fields;
-use super::git::requeue;
 use super::provider_fields::{self as read, Named};
 use super::scm_provider::short;
-use super::scope::{Generator, GeneratorScope};
-use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
+use super::scope::{Generator, GeneratorScope, ParameterSets};
 use crate::desired::queries::{Answer, PullRequest, PullRequests, Query, QueryKind, compile};
 use crate::desired::texts::Texts;
 use gotemplate::slugify_name;
-
-/// The pullRequest generator.
-pub struct FromPullRequests;
 
 const PROVIDERS: [Named; 6] = [
     ("github", QueryKind::GitHub),
@@ -29,12 +24,11 @@ const PROVIDERS: [Named; 6] = [
 /// The longest slug of a branch: a name of 63 characters has room for a prefix.
 const SLUG: usize = 50;
 
-impl Generator for FromPullRequests {
-    fn key(&self) -> &'static str {
-        "pullRequest"
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
+/// The pullRequest generator.
+pub(super) static PULL_REQUEST: Generator = Generator {
+    declare,
+    ..Generator::new(
+        "pullRequest",
         &[
             "github",
             "gitlab",
@@ -47,70 +41,63 @@ impl Generator for FromPullRequests {
             "requeueAfterSeconds",
             "values",
             "template",
-        ]
-    }
+        ],
+        generate,
+    )
+};
 
-    fn declare<'a>(
-        &self,
-        generator: &'a Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<&'a [Value], Failure> {
-        read::enabled(scope)?;
-        read::only(generator, &PROVIDERS)?;
-        requeue(generator, PROVIDER_REQUEUE_AFTER, scope)?;
-        Ok(&[])
-    }
+fn declare<'a>(
+    generator: &'a Value,
+    scope: &GeneratorScope<'_, '_>,
+) -> Result<&'a [Value], Failure> {
+    read::enabled(scope)?;
+    read::only(generator, &PROVIDERS)?;
+    Ok(&[])
+}
 
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure> {
-        read::enabled(scope)?;
-        let filters = filters(generator)?;
-        let goes_on = match &generator["continueOnRepoNotFoundError"] {
-            Value::Null => false,
-            Value::Bool(value) => *value,
-            _ => {
-                let cause = "must be a boolean";
-                return Err(Failure::new("continueOnRepoNotFoundError", cause));
-            }
-        };
-        let (query, labels) = query(generator, scope)?;
-        let place = Query::PullRequests(query.clone()).place();
-        let Some(answer) = scope.ask(Query::PullRequests(query))? else { return Ok(Vec::new()) };
-        let requests = match &*answer.map_err(|cause| Failure::new("", cause))? {
-            Answer::PullRequests(requests) => {
-                scope.may_end();
-                requests.clone()
-            }
-            Answer::NoRepository(cause) if goes_on => {
-                scope.warn(&format!("pullRequest: {cause}; it has no pull requests"));
-                Vec::new()
-            }
-            Answer::NoRepository(cause) => {
-                let cause = format!(
-                    "{cause}; continueOnRepoNotFoundError: true generates nothing for it instead"
-                );
-                return Err(Failure::new("", cause));
-            }
-            _ => return Err(Failure::new("", format!("{place}: is no list of pull requests"))),
-        };
-        let mut elements = Vec::new();
-        for request in &requests {
-            let has_labels = labels.iter().all(|label| request.labels.contains(label));
-            let is_selected = filters.is_empty() || filters.iter().any(|one| one.selects(request));
-            if !has_labels || !is_selected {
-                continue;
-            }
-            let mut values = parameters(request, scope.is_go());
-            let mut texts = Texts::default();
-            scope.add_values(generator, &mut values, &mut texts)?;
-            scope.count(&values)?;
-            elements.push(Element { field: format!("[{}]", request.number), values, texts });
+fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
+    read::enabled(scope)?;
+    let filters = filters(generator)?;
+    let goes_on = match &generator["continueOnRepoNotFoundError"] {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        _ => {
+            let cause = "must be a boolean";
+            return Err(Failure::new("continueOnRepoNotFoundError", cause));
         }
-        Ok(elements)
+    };
+    let (query, labels) = query(generator, scope)?;
+    let place = Query::PullRequests(query.clone()).place();
+    let Some(answer) = scope.ask(Query::PullRequests(query))? else { return Ok(Vec::new()) };
+    let requests = match &*answer {
+        Answer::PullRequests(requests) => {
+            scope.may_end();
+            requests.as_slice()
+        }
+        Answer::NoRepository(cause) if goes_on => {
+            scope.warn(&format!("pullRequest: {cause}; it has no pull requests"));
+            &[]
+        }
+        Answer::NoRepository(cause) => {
+            let cause = format!(
+                "{cause}; continueOnRepoNotFoundError: true generates nothing for it instead"
+            );
+            return Err(Failure::new("", cause));
+        }
+        _ => return Err(Failure::new("", format!("{place}: is no list of pull requests"))),
+    };
+    let mut elements = Vec::new();
+    for request in requests {
+        let has_labels = labels.iter().all(|label| request.labels.contains(label));
+        let is_selected = filters.is_empty() || filters.iter().any(|one| one.selects(request));
+        if !has_labels || !is_selected {
+            continue;
+        }
+        let values = parameters(request, scope.is_go());
+        let field = format!("[{}]", request.number);
+        elements.push(scope.element(generator, field, values, Texts::default())?);
     }
+    Ok(elements)
 }
 
 fn parameters(request: &PullRequest, go: bool) -> Map<String, Value> {
@@ -142,53 +129,53 @@ fn query(
     scope: &GeneratorScope<'_, '_>,
 ) -> Result<(PullRequests, Vec<String>), Failure> {
     let (key, kind) = read::only(generator, &PROVIDERS)?;
-    let fields = |known: &[&str]| Fields::of(&generator[key], key, known);
-    let none = String::new;
-    let mut asked = (Vec::new(), String::new());
-    let (owner, project, repository, login, fields) = match kind {
+    // Its fields, and which of them name the owner, the project and the repository.
+    let (known, owner, project, repository): (&[&str], _, _, _) = match kind {
         QueryKind::GitHub => {
-            let known = ["owner", "repo", "api", "tokenRef", "appSecretName", "labels"];
-            let fields = fields(&known)?;
-            let login = read::app_or_token(&fields)?;
-            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+            let known = &["owner", "repo", "api", "tokenRef", "appSecretName", "labels"];
+            (known, Some("owner"), None, "repo")
         }
         QueryKind::GitLab => {
             let known =
-                ["project", "api", "tokenRef", "labels", "pullRequestState", "insecure", "caRef"];
-            let fields = fields(&known)?;
-            asked = (fields.texts("labels")?, fields.text("pullRequestState")?);
-            let login = read::token(&fields, "tokenRef")?;
-            (none(), none(), fields.required("project")?, login, fields)
+                &["project", "api", "tokenRef", "labels", "pullRequestState", "insecure", "caRef"];
+            (known, None, None, "project")
         }
         QueryKind::Gitea => {
-            let fields = fields(&["owner", "repo", "api", "tokenRef", "insecure", "labels"])?;
-            let login = read::token(&fields, "tokenRef")?;
-            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+            let known = &["owner", "repo", "api", "tokenRef", "insecure", "labels"];
+            (known, Some("owner"), None, "repo")
         }
         QueryKind::BitbucketServer => {
-            let known = ["project", "repo", "api", "basicAuth", "bearerToken", "insecure", "caRef"];
-            let fields = fields(&known)?;
-            let login = read::bearer_or_basic(&fields)?;
-            (fields.required("project")?, none(), fields.required("repo")?, login, fields)
+            let known =
+                &["project", "repo", "api", "basicAuth", "bearerToken", "insecure", "caRef"];
+            (known, Some("project"), None, "repo")
         }
         QueryKind::AzureDevOps => {
-            let known = ["organization", "project", "repo", "api", "tokenRef", "labels"];
-            let fields = fields(&known)?;
-            let login = read::token(&fields, "tokenRef")?;
-            let project = fields.required("project")?;
-            (fields.required("organization")?, project, fields.required("repo")?, login, fields)
+            let known = &["organization", "project", "repo", "api", "tokenRef", "labels"];
+            (known, Some("organization"), Some("project"), "repo")
         }
         QueryKind::Bitbucket | QueryKind::CodeCommit => {
-            let fields = fields(&["owner", "repo", "api", "basicAuth", "bearerToken"])?;
-            let login = read::bearer_or_basic(&fields)?;
-            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+            (&["owner", "repo", "api", "basicAuth", "bearerToken"], Some("owner"), None, "repo")
         }
     };
+    let fields = Fields::of(&generator[key], key, known)?;
+    let named = |field: Option<&str>| field.map_or(Ok(String::new()), |key| fields.required(key));
+    let (labels, state) = (fields.texts("labels")?, fields.text("pullRequestState")?);
+    let login = match kind {
+        QueryKind::GitHub => read::app_or_token(&fields)?,
+        QueryKind::GitLab | QueryKind::Gitea | QueryKind::AzureDevOps => {
+            read::token(&fields, "tokenRef")?
+        }
+        _ => read::bearer_or_basic(&fields)?,
+    };
+    let (project, owner) = (named(project)?, named(owner)?);
+    let repository = fields.required(repository)?;
     let provider = read::provider(kind, key, &fields, login, scope)?;
     // GitLab compares them by rules of its own.
-    let labels = if kind == QueryKind::GitLab { Vec::new() } else { fields.texts("labels")? };
-    let (asked_labels, state) = asked;
-    let query = PullRequests { provider, owner, project, repository, labels: asked_labels, state };
+    let (asked, labels) = match kind {
+        QueryKind::GitLab => (labels, Vec::new()),
+        _ => (Vec::new(), labels),
+    };
+    let query = PullRequests { provider, owner, project, repository, labels: asked, state };
     Ok((query, labels))
 }
 

@@ -3,20 +3,15 @@
 
 use serde_json::{Map, Value};
 
-use super::element::{Element, Failure};
+use super::element::Failure;
 use super::fields::Fields;
-use super::git::requeue;
 use super::provider_fields::{self as read, Named};
-use super::scope::{Generator, GeneratorScope};
-use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
+use super::scope::{Generator, GeneratorScope, ParameterSets};
 use crate::desired::queries::{
     self, Answer, Branch, Filter, Filters, Login, Query, QueryKind, Repository, ScmRepositories,
 };
 use crate::desired::texts::Texts;
 use gotemplate::normalize_name;
-
-/// The scmProvider generator.
-pub struct ScmProvider;
 
 const PROVIDERS: [Named; 7] = [
     ("github", QueryKind::GitHub),
@@ -28,12 +23,11 @@ const PROVIDERS: [Named; 7] = [
     ("awsCodeCommit", QueryKind::CodeCommit),
 ];
 
-impl Generator for ScmProvider {
-    fn key(&self) -> &'static str {
-        "scmProvider"
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
+/// The scmProvider generator.
+pub(super) static SCM_PROVIDER: Generator = Generator {
+    declare,
+    ..Generator::new(
+        "scmProvider",
         &[
             "github",
             "gitlab",
@@ -47,46 +41,36 @@ impl Generator for ScmProvider {
             "requeueAfterSeconds",
             "values",
             "template",
-        ]
-    }
+        ],
+        generate,
+    )
+};
 
-    fn declare<'a>(
-        &self,
-        generator: &'a Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<&'a [Value], Failure> {
-        read::enabled(scope)?;
-        read::only(generator, &PROVIDERS)?;
-        requeue(generator, PROVIDER_REQUEUE_AFTER, scope)?;
-        Ok(&[])
-    }
+fn declare<'a>(
+    generator: &'a Value,
+    scope: &GeneratorScope<'_, '_>,
+) -> Result<&'a [Value], Failure> {
+    read::enabled(scope)?;
+    read::only(generator, &PROVIDERS)?;
+    Ok(&[])
+}
 
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure> {
-        read::enabled(scope)?;
-        let query = query(generator, scope)?;
-        Filters::new(&query.filters)
-            .map_err(|(place, cause)| Failure::new(format!("filters{place}"), cause))?;
-        let Some(answer) = scope.ask(Query::Repositories(query))? else { return Ok(Vec::new()) };
-        let branches = match &*answer.map_err(|cause| Failure::new("", cause))? {
-            Answer::Branches(branches) => branches.clone(),
-            _ => return Err(Failure::new("", "was answered with something else than branches")),
-        };
-        let mut elements = Vec::with_capacity(branches.len());
-        for branch in &branches {
-            let Repository { organization, name, .. } = &branch.repository;
-            let mut values = parameters(branch);
-            let mut texts = Texts::default();
-            scope.add_values(generator, &mut values, &mut texts)?;
-            scope.count(&values)?;
-            let field = format!("[{organization}/{name}@{}]", branch.name);
-            elements.push(Element { field, values, texts });
-        }
-        Ok(elements)
+fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
+    read::enabled(scope)?;
+    let query = query(generator, scope)?;
+    Filters::new(&query.filters)
+        .map_err(|(place, cause)| Failure::new(format!("filters{place}"), cause))?;
+    let Some(answer) = scope.ask(Query::Repositories(query))? else { return Ok(Vec::new()) };
+    let Answer::Branches(branches) = &*answer else {
+        return Err(Failure::new("", "was answered with something else than branches"));
+    };
+    let mut elements = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let Repository { organization, name, .. } = &branch.repository;
+        let field = format!("[{organization}/{name}@{}]", branch.name);
+        elements.push(scope.element(generator, field, parameters(branch), Texts::default())?);
     }
+    Ok(elements)
 }
 
 /// The first characters of a commit.
@@ -113,12 +97,10 @@ fn parameters(branch: &Branch) -> Map<String, Value> {
 
 fn query(generator: &Value, scope: &GeneratorScope<'_, '_>) -> Result<ScmRepositories, Failure> {
     let (key, kind) = read::only(generator, &PROVIDERS)?;
-    let provider = &generator[key];
-    let fields = |known: &[&str]| Fields::of(provider, key, known);
-    let mut found = queries::Scope::default();
-    let (owner, project, login, fields) = match kind {
+    // Its fields, and which of them names the owner.
+    let (known, owner): (&[&str], _) = match kind {
         QueryKind::GitHub => {
-            let known = [
+            let known = &[
                 "organization",
                 "api",
                 "tokenRef",
@@ -126,13 +108,10 @@ fn query(generator: &Value, scope: &GeneratorScope<'_, '_>) -> Result<ScmReposit
                 "allBranches",
                 "excludeArchivedRepos",
             ];
-            let fields = fields(&known)?;
-            found.archived = !fields.switch("excludeArchivedRepos", false)?;
-            let login = read::app_or_token(&fields)?;
-            (fields.required("organization")?, String::new(), login, fields)
+            (known, Some("organization"))
         }
         QueryKind::GitLab => {
-            let known = [
+            let known = &[
                 "group",
                 "includeSubgroups",
                 "api",
@@ -144,60 +123,64 @@ fn query(generator: &Value, scope: &GeneratorScope<'_, '_>) -> Result<ScmReposit
                 "caRef",
                 "includeArchivedRepos",
             ];
-            let fields = fields(&known)?;
-            found.archived = fields.switch("includeArchivedRepos", false)?;
-            found.subgroups = fields.switch("includeSubgroups", false)?;
-            found.shared = fields.switch("includeSharedProjects", true)?;
-            found.topic = fields.text("topic")?;
-            let login = read::token(&fields, "tokenRef")?;
-            (fields.required("group")?, String::new(), login, fields)
+            (known, Some("group"))
         }
         QueryKind::Gitea => {
             let known =
-                ["owner", "api", "tokenRef", "allBranches", "insecure", "excludeArchivedRepos"];
-            let fields = fields(&known)?;
-            found.archived = !fields.switch("excludeArchivedRepos", false)?;
-            let login = read::token(&fields, "tokenRef")?;
-            (fields.required("owner")?, String::new(), login, fields)
+                &["owner", "api", "tokenRef", "allBranches", "insecure", "excludeArchivedRepos"];
+            (known, Some("owner"))
         }
         QueryKind::Bitbucket => {
-            let fields = fields(&["owner", "user", "appPasswordRef", "allBranches"])?;
-            let Some(password) = fields.secret("appPasswordRef")? else {
-                return Err(fields.missing("appPasswordRef"));
-            };
-            let login = Login::Basic { user: fields.required("user")?, password };
-            (fields.required("owner")?, String::new(), login, fields)
+            (&["owner", "user", "appPasswordRef", "allBranches"], Some("owner"))
         }
         QueryKind::BitbucketServer => {
             let known =
-                ["project", "api", "basicAuth", "bearerToken", "allBranches", "insecure", "caRef"];
-            let fields = fields(&known)?;
-            let login = read::bearer_or_basic(&fields)?;
-            (fields.required("project")?, String::new(), login, fields)
+                &["project", "api", "basicAuth", "bearerToken", "allBranches", "insecure", "caRef"];
+            (known, Some("project"))
         }
         QueryKind::AzureDevOps => {
-            let known = ["organization", "api", "teamProject", "accessTokenRef", "allBranches"];
-            let fields = fields(&known)?;
-            let Some(token) = fields.secret("accessTokenRef")? else {
-                return Err(fields.missing("accessTokenRef"));
-            };
-            let project = fields.required("teamProject")?;
-            (fields.required("organization")?, project, Login::Token(token), fields)
+            let known = &["organization", "api", "teamProject", "accessTokenRef", "allBranches"];
+            (known, Some("organization"))
         }
+        QueryKind::CodeCommit => (&["tagFilters", "role", "region", "allBranches"], None),
+    };
+    let fields = Fields::of(&generator[key], key, known)?;
+    let mut found = queries::Scope {
+        archived: match known.contains(&"excludeArchivedRepos") {
+            true => !fields.switch("excludeArchivedRepos", false)?,
+            false => fields.switch("includeArchivedRepos", false)?,
+        },
+        subgroups: fields.switch("includeSubgroups", false)?,
+        shared: fields.switch("includeSharedProjects", kind == QueryKind::GitLab)?,
+        topic: fields.text("topic")?,
+        ..queries::Scope::default()
+    };
+    for (place, tag) in fields.objects("tagFilters")? {
+        let tag = Fields::of(tag, &place, &["key", "value"])?;
+        let values = found.tags.entry(tag.required("key")?).or_default();
+        values.extend(Some(tag.text("value")?).filter(|value| !value.is_empty()));
+    }
+    let secret = |key: &str| fields.secret(key)?.ok_or_else(|| fields.missing(key));
+    let login = match kind {
+        QueryKind::GitHub => read::app_or_token(&fields)?,
+        QueryKind::GitLab | QueryKind::Gitea => read::token(&fields, "tokenRef")?,
+        QueryKind::Bitbucket => {
+            let password = secret("appPasswordRef")?;
+            Login::Basic { user: fields.required("user")?, password }
+        }
+        QueryKind::BitbucketServer => read::bearer_or_basic(&fields)?,
+        QueryKind::AzureDevOps => Login::Token(secret("accessTokenRef")?),
         QueryKind::CodeCommit => {
-            let fields = fields(&["tagFilters", "role", "region", "allBranches"])?;
-            for (place, tag) in fields.objects("tagFilters")? {
-                let tag = Fields::of(tag, &place, &["key", "value"])?;
-                let values = found.tags.entry(tag.required("key")?).or_default();
-                values.extend(Some(tag.text("value")?).filter(|value| !value.is_empty()));
-            }
-            let login = Login::Role { role: fields.text("role")?, region: fields.text("region")? };
-            (String::new(), String::new(), login, fields)
+            Login::Role { role: fields.text("role")?, region: fields.text("region")? }
         }
     };
-    let provider = read::provider(kind, key, &fields, login, scope)?;
+    let project = match kind {
+        QueryKind::AzureDevOps => fields.required("teamProject")?,
+        _ => String::new(),
+    };
+    let owner = owner.map_or(Ok(String::new()), |owner| fields.required(owner))?;
     Ok(ScmRepositories {
-        provider,
+        provider: read::provider(kind, key, &fields, login, scope)?,
         owner,
         project,
         all_branches: fields.switch("allBranches", false)?,

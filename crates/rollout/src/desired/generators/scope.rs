@@ -1,14 +1,16 @@
 //! What a generator may use: the template engine, the observed facts, and other generators.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::element::{Element, Failure, join, kind, text};
+use super::element::{Element, Failure, join, object, text, wrong_type};
 use crate::desired::error::GenerateError;
-use crate::desired::flatten::matches;
+use crate::desired::flatten::{flatten, matches};
 use crate::desired::inputs::{
-    Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, UnreadRepository,
+    Finding, GitAnswer, GitRequest, Inputs, PROVIDER_REQUEUE_AFTER, Projects, Reads,
+    UnreadRepository,
 };
 use crate::desired::missing_key;
 use crate::desired::queries::{Answer, Query};
@@ -21,38 +23,53 @@ use wavegate_api::selector::Selector;
 /// The deepest nesting: matrix and merge in matrix and merge (AS-004).
 const MAX_DEPTH: usize = 2;
 
+/// What a generator gives.
+pub(super) type ParameterSets = Result<Vec<Element>, Failure>;
+
 /// A source of parameter sets.
-pub(super) trait Generator: Sync {
+pub(super) struct Generator {
     /// Its key in `spec.generators`.
-    fn key(&self) -> &'static str;
-
+    pub key: &'static str,
     /// Its fields.
-    fn fields(&self) -> &'static [&'static str];
+    pub fields: &'static [&'static str],
+    /// The interval at which it is evaluated again, unless its field `requeueAfterSeconds` says
+    /// another one.
+    pub requeue_after: fn(&Inputs) -> Duration,
+    /// What is known without its parameter sets, which may never be needed: the elements that it
+    /// combines; or why it cannot be evaluated, whatever the parameters are.
+    pub declare: for<'a> fn(&'a Value, &GeneratorScope<'_, '_>) -> Result<&'a [Value], Failure>,
+    /// Its parameter sets, in order, of its object with known fields only.
+    pub generate: fn(&Value, &mut GeneratorScope<'_, '_>) -> ParameterSets,
+}
 
-    /// What is known without its parameter sets, which may never be needed: its interval is
-    /// taken, and the elements that it combines are returned.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be evaluated, whatever the parameters are.
-    fn declare<'a>(
-        &self,
-        _: &'a Value,
-        _: &mut GeneratorScope<'_, '_>,
-    ) -> Result<&'a [Value], Failure> {
-        Ok(&[])
+impl Generator {
+    /// One that combines no elements.
+    pub const fn new(
+        key: &'static str,
+        fields: &'static [&'static str],
+        generate: fn(&Value, &mut GeneratorScope<'_, '_>) -> ParameterSets,
+    ) -> Self {
+        Self {
+            key,
+            fields,
+            requeue_after: |_| PROVIDER_REQUEUE_AFTER,
+            declare: |_, _| Ok(&[]),
+            generate,
+        }
     }
 
-    /// Its parameter sets, in order. `generator` is its object, with known fields only.
-    fn generate(
-        &self,
-        generator: &Value,
-        scope: &mut GeneratorScope<'_, '_>,
-    ) -> Result<Vec<Element>, Failure>;
+    /// Whether it reads what is not in the spec.
+    fn is_observed(&self) -> bool {
+        !self.combines() && self.key != "list"
+    }
+
+    fn combines(&self) -> bool {
+        matches!(self.key, "matrix" | "merge")
+    }
 }
 
 /// All generators, in the order in which those of one element run.
-pub(super) type Generators = &'static [&'static dyn Generator];
+pub(super) type Generators = &'static [&'static Generator];
 
 /// Evaluates the generators of a set.
 pub struct GeneratorEvaluation<'a> {
@@ -157,35 +174,31 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     }
 
     /// A part of a repository; `None` when it must be read first.
-    pub fn git(
-        &mut self,
-        request: GitRequest,
-    ) -> Result<Option<Result<Arc<GitAnswer>, String>>, Failure> {
+    pub fn git(&mut self, request: GitRequest) -> Result<Option<Arc<GitAnswer>>, Failure> {
         let answer = self.evaluation.inputs.git.get(&request).cloned();
         if answer.is_none() {
             self.evaluation.unread.git.insert(request.clone());
         }
         self.evaluation.reads.git.insert(request);
-        self.check_reads()?;
-        Ok(answer)
+        self.answered(answer)
     }
 
     /// What a service has answered; `None` when it must be asked first.
-    pub fn ask(&mut self, query: Query) -> Result<Option<Result<Arc<Answer>, String>>, Failure> {
+    pub fn ask(&mut self, query: Query) -> Result<Option<Arc<Answer>>, Failure> {
         let answer = self.evaluation.inputs.answers.get(&query).cloned();
         if answer.is_none() {
             self.evaluation.unread.queries.insert(query.clone());
         }
         self.evaluation.reads.queries.insert(query);
-        self.check_reads()?;
-        Ok(answer)
+        self.answered(answer)
     }
 
-    fn check_reads(&self) -> Result<(), Failure> {
+    /// An answer, unless the generators read too much.
+    fn answered<T>(&self, answer: Option<Result<T, String>>) -> Result<Option<T>, Failure> {
         let limit = self.evaluation.engine.limits().repository_reads;
         let reads = &self.evaluation.reads;
         if reads.git.len() + reads.queries.len() <= limit {
-            return Ok(());
+            return answer.transpose().map_err(|cause| Failure::new("", cause));
         }
         let cause = format!(
             "limit exceeded: the generators read more than {limit} repositories, revisions, lists \
@@ -194,25 +207,32 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         Err(Failure { field: String::new(), cause, limit: true })
     }
 
-    /// Generate again after an interval, at the latest; zero for no interval.
-    pub fn requeue_after(&mut self, interval: std::time::Duration) {
+    /// Takes the interval at which a generator is evaluated again, if it has one.
+    fn requeue(&mut self, generator: &Generator, fields: &Value) -> Result<(), Failure> {
+        const FIELD: &str = "requeueAfterSeconds";
+        if !generator.fields.contains(&FIELD) {
+            return Ok(());
+        }
+        let interval = match &fields[FIELD] {
+            Value::Null => (generator.requeue_after)(self.evaluation.inputs),
+            value => value.as_u64().map(Duration::from_secs).ok_or_else(|| {
+                Failure::new(FIELD, "must be a number of seconds; 0 disables the interval")
+            })?,
+        };
         self.evaluation.reads.requeue_after(interval);
+        Ok(())
     }
 
     /// Runs a generator, and counts its parameter sets; failures have its key in their path.
     pub fn generate(
         &mut self,
-        generator: &dyn Generator,
+        generator: &Generator,
         fields: &Value,
     ) -> Result<Vec<Element>, Failure> {
-        let key = generator.key();
+        let key = generator.key;
         let below = |failure: Failure| failure.below(key);
-        let Value::Object(object) = fields else {
-            let cause = format!("must be an object, is {}", kind(fields));
-            return Err(Failure::new(key, cause));
-        };
-        known_fields(generator, object).map_err(below)?;
-        let elements = generator.generate(fields, self).map_err(below)?;
+        known_fields(generator, object(fields, key)?).map_err(below)?;
+        let elements = (generator.generate)(fields, self).map_err(below)?;
         self.check_time(key)?;
         Ok(elements
             .into_iter()
@@ -226,8 +246,8 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         let selector =
             shape(self.evaluation.generators, element).map_err(|failure| failure.below(place))?;
         let generator = self.only(element).map_err(|failure| failure.below(place))?;
-        let fields = &element[generator.key()];
-        let path = join(&join(&self.around, place), generator.key());
+        let fields = &element[generator.key];
+        let path = join(&join(&self.around, place), generator.key);
         let mut inner = self.inner();
         inner.around.clone_from(&path);
         let sets = inner.generate(generator, fields).map_err(|f| f.below(place))?;
@@ -235,7 +255,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         let sets = sets.map(|set| Element { field: join(place, &set.field), ..set });
         let sets: Vec<Element> = sets.collect();
         let mut path = join(self.element, &path);
-        if self.is_interpolated && is_observed(generator) {
+        if self.is_interpolated && generator.is_observed() {
             path = self.evaluation.reads.evaluation(path, fields);
         }
         let found = self.evaluation.finding(&sets);
@@ -269,11 +289,11 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     }
 
     /// The generator of an element inside of this one.
-    fn only(&self, element: &Value) -> Result<&'static dyn Generator, Failure> {
+    fn only(&self, element: &Value) -> Result<&'static Generator, Failure> {
         let all = self.evaluation.generators;
         let mut generators = of(all, element);
         let (Some(generator), None) = (generators.next(), generators.next()) else {
-            let keys: Vec<&str> = of(all, element).map(Generator::key).collect();
+            let keys: Vec<&str> = of(all, element).map(|generator| generator.key).collect();
             let cause = format!(
                 "has {} generators, {}; write one, and the others as elements of their own",
                 keys.len(),
@@ -281,9 +301,9 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
             );
             return Err(Failure::new("", cause));
         };
-        if combines(generator) && self.depth + 1 >= MAX_DEPTH {
+        if generator.combines() && self.depth + 1 >= MAX_DEPTH {
             let cause = "a matrix or merge generator can be nested once only";
-            return Err(Failure::new(generator.key(), cause));
+            return Err(Failure::new(generator.key, cause));
         }
         Ok(generator)
     }
@@ -295,15 +315,14 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         let all = self.evaluation.generators;
         shape(all, element).map_err(below)?;
         for generator in of(all, element) {
-            let key = generator.key();
+            let key = generator.key;
             let place = join(place, key);
-            let Value::Object(fields) = &element[key] else {
-                let cause = format!("must be an object, is {}", kind(&element[key]));
-                return Err(Failure::new(place, cause));
-            };
-            known_fields(generator, fields).map_err(|failure| failure.below(&place))?;
-            let children = generator.declare(&element[key], self);
-            for (index, child) in children.map_err(|f| f.below(&place))?.iter().enumerate() {
+            let below = |failure: Failure| failure.below(&place);
+            let fields = &element[key];
+            known_fields(generator, object(fields, &place)?).map_err(below)?;
+            let children = (generator.declare)(fields, self).map_err(below)?;
+            self.requeue(generator, fields).map_err(below)?;
+            for (index, child) in children.iter().enumerate() {
                 let place = join(&place, &format!("generators[{index}]"));
                 shape(all, child).and_then(|_| self.only(child)).map_err(|f| f.below(&place))?;
                 self.inner().declare(child, &place)?;
@@ -323,7 +342,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (key, value) in element.as_object().into_iter().flatten() {
-            let generator = self.evaluation.generators.iter().copied().find(|one| one.key() == key);
+            let generator = self.evaluation.generators.iter().copied().find(|one| one.key == key);
             let value = match (generator, value) {
                 (Some(generator), Value::Object(fields)) => {
                     let place = join(place, key);
@@ -338,12 +357,12 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
 
     fn interpolate_generator(
         &mut self,
-        generator: &'static dyn Generator,
+        generator: &'static Generator,
         fields: &Map<String, Value>,
         place: &str,
         parameters: Given<'_>,
     ) -> Result<Value, Failure> {
-        let own_values = generator.fields().contains(&"values");
+        let own_values = generator.fields.contains(&"values");
         let mut interpolated = Map::new();
         for (field, value) in fields {
             let place = join(place, field);
@@ -352,7 +371,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
                 ("values", Value::Object(values)) if own_values => {
                     self.interpolate_values(values, &place, parameters)?
                 }
-                ("generators", Value::Array(children)) if combines(generator) => {
+                ("generators", Value::Array(children)) if generator.combines() => {
                     let mut elements = Vec::with_capacity(children.len());
                     for (index, child) in children.iter().enumerate() {
                         let place = format!("{place}[{index}]");
@@ -408,9 +427,33 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         engine.interpolate(value, place, parameters, env).map_err(of_engine)
     }
 
+    /// An object as parameters: with the simple engine, a flat map of text.
+    pub fn parameters_of(&self, object: Map<String, Value>) -> Map<String, Value> {
+        match self.is_go() {
+            true => object,
+            false => {
+                let flat = flatten(&object).into_iter();
+                flat.map(|(key, text)| (key, text.into())).collect()
+            }
+        }
+    }
+
+    /// A counted parameter set: these parameters with the `values` of its generator.
+    pub fn element(
+        &mut self,
+        generator: &Value,
+        field: String,
+        mut values: Map<String, Value>,
+        mut texts: Texts,
+    ) -> Result<Element, Failure> {
+        self.add_values(generator, &mut values, &mut texts)?;
+        self.count(&values)?;
+        Ok(Element { field, values, texts })
+    }
+
     /// Adds the `values` of a generator to its parameters (AS-112): each is rendered with
     /// these parameters, and without the other values.
-    pub fn add_values(
+    fn add_values(
         &mut self,
         generator: &Value,
         parameters: &mut Map<String, Value>,
@@ -419,10 +462,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         let values = match &generator["values"] {
             Value::Null => return Ok(()),
             Value::Object(values) => values,
-            other => {
-                let cause = format!("must be an object of strings, is {}", kind(other));
-                return Err(Failure::new("values", cause));
-            }
+            other => return Err(wrong_type("values", "an object of strings", other)),
         };
         let mut rendered = Map::new();
         for name in values.keys() {
@@ -456,23 +496,14 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     }
 }
 
-/// Whether a generator reads what is not in the spec.
-fn is_observed(generator: &dyn Generator) -> bool {
-    !combines(generator) && generator.key() != "list"
-}
-
-fn combines(generator: &dyn Generator) -> bool {
-    matches!(generator.key(), "matrix" | "merge")
-}
-
 /// Fails for a field that a generator does not have.
-fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Result<(), Failure> {
-    let known = generator.fields();
+fn known_fields(generator: &Generator, fields: &Map<String, Value>) -> Result<(), Failure> {
+    let known = generator.fields;
     let unknown = |field: &&String| !known.contains(&field.as_str());
     match fields.keys().find(unknown).filter(|_| !known.is_empty()) {
         None => Ok(()),
         Some(unknown) => {
-            let (key, known) = (generator.key(), known.join(", "));
+            let (key, known) = (generator.key, known.join(", "));
             let cause = format!("is not a field of a {key} generator; its fields are {known}");
             Err(Failure::new(unknown, cause))
         }
@@ -483,18 +514,16 @@ fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Resul
 pub(super) fn of(
     generators: Generators,
     element: &Value,
-) -> impl Iterator<Item = &'static dyn Generator> {
-    generators.iter().copied().filter(|generator| !element[generator.key()].is_null())
+) -> impl Iterator<Item = &'static Generator> {
+    generators.iter().copied().filter(|generator| !element[generator.key].is_null())
 }
 
 /// Checks that an element is an object with a generator and known keys only; returns its
 /// selector.
 pub(super) fn shape(generators: Generators, element: &Value) -> Result<Selector, Failure> {
-    let Value::Object(fields) = element else {
-        return Err(Failure::new("", format!("must be an object, is {}", kind(element))));
-    };
+    let fields = object(element, "")?;
     let is_known = |key: &&String| {
-        *key == "selector" || generators.iter().any(|generator| generator.key() == *key)
+        *key == "selector" || generators.iter().any(|generator| generator.key == *key)
     };
     if let Some(unknown) = fields.keys().find(|key| !is_known(key)) {
         return Err(Failure::new(unknown, not_a_generator(generators)));
@@ -507,7 +536,7 @@ pub(super) fn shape(generators: Generators, element: &Value) -> Result<Selector,
 }
 
 pub(super) fn not_a_generator(generators: Generators) -> String {
-    let keys: Vec<&str> = generators.iter().map(|generator| generator.key()).collect();
+    let keys: Vec<&str> = generators.iter().map(|generator| generator.key).collect();
     format!("is not a generator; the generators are {}", keys.join(", "))
 }
 

@@ -121,7 +121,7 @@ impl Fleet {
             settings: RolloutSettings::default(),
             opened: None,
             capacity: self.capacity,
-            steering: None,
+            run_input: None,
         };
         let plan = super::super::step(&snapshot, self.now);
         let listed = choose(&members, plan.entries.clone(), self.capacity);

@@ -549,7 +549,7 @@ fn what_keeps_a_waiting_application_from_its_promotion_is_named() {
                 settings: RolloutSettings::default(),
                 opened: None,
                 capacity: 0,
-                steering: None,
+                run_input: None,
             };
             super::super::step(&snapshot, now())
         });

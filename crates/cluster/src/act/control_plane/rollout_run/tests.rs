@@ -6,7 +6,8 @@ use crate::act::commands::manifests;
 use crate::act::control_plane::rollout_policy;
 use crate::watch::control_plane::Kind;
 use kube_sim::Server;
-use wavegate_api::steering::{PolicyStatus, RunPhase, RunStep};
+use wavegate_api::policy::{self, PolicyStatus};
+use wavegate_api::run::{RunPhase, RunStep};
 
 const NAMESPACE: &str = "default";
 
@@ -80,9 +81,9 @@ async fn a_run_is_created_once_and_keeps_what_people_wrote() {
     let created = done(world.create("shop-1", shop).await);
     assert_eq!(set_owner(&created).unwrap().name, "shop");
     let stored = created.parse();
-    assert_eq!(stored["metadata"]["labels"][steering::SET_LABEL], "shop");
+    assert_eq!(stored["metadata"]["labels"][run::SET_LABEL], "shop");
     assert_eq!(stored["spec"], json!({"applicationSet": "shop"}));
-    let resource = kind_resource(steering::RUN);
+    let resource = kind_resource(run::RUN);
     let runs: Api<StoredObject> = kind_api(&world.server.client(), Some(NAMESPACE), &resource);
     let skip = Patch::Merge(json!({"spec": {"skip": ["a"]}}));
     runs.patch("shop-1", &PatchParams::default(), &skip).await.unwrap();
@@ -159,7 +160,7 @@ async fn what_the_server_refuses_is_an_outcome_with_its_reason() {
     let Written::Refused(why) = refused else { panic!("{refused:?}") };
     assert!(why.contains("spec.applicationSet"), "{why}");
     let lists: Api<StoredObject> =
-        kind_api(&world.client, Some(NAMESPACE), &kind_resource(steering::RUN));
+        kind_api(&world.client, Some(NAMESPACE), &kind_resource(run::RUN));
     assert!(lists.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
@@ -167,9 +168,9 @@ async fn what_the_server_refuses_is_an_outcome_with_its_reason() {
 async fn a_policy_keeps_its_spec_when_its_status_is_written() {
     let world = World::defined().await;
     let policies: Api<StoredObject> =
-        kind_api(&world.client, Some(NAMESPACE), &kind_resource(steering::POLICY));
+        kind_api(&world.client, Some(NAMESPACE), &kind_resource(policy::POLICY));
     let policy = json!({
-        "apiVersion": steering::API_VERSION, "kind": steering::POLICY,
+        "apiVersion": wavegate_api::WAVEGATE_API_VERSION, "kind": policy::POLICY,
         "metadata": {"name": "p"}, "spec": {"paused": true},
     });
     let policy = policies.create(&PostParams::default(), &policy.into()).await.unwrap();

@@ -6,7 +6,7 @@ use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 
 use super::super::super::DecisionSettings;
-use super::people::{self, Steered, Word};
+use super::people::{self, RunModel, Word};
 use super::spec::{Element, Spec, Step};
 use super::world::{Fault, World};
 use crate::rollout::phase::Rules;
@@ -87,7 +87,7 @@ pub struct Case {
     pub bits: u16,
     /// Whether Argo CD's definitions are installed, which prune fields of ours.
     pub prunes: bool,
-    /// The policies of a steered set; `None` when nothing can be said about it.
+    /// The policies of a set; `None` when nothing can be said about it.
     pub policies: Option<Vec<Value>>,
 }
 
@@ -224,7 +224,7 @@ fn simple_steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Cases with policies, people and runs; some without any policy or word, which differ in
 /// nothing from those without runs.
-pub fn steered_cases() -> impl Strategy<Value = Case> {
+pub fn cases_with_policies() -> impl Strategy<Value = Case> {
     let turn = prop_oneof![
         6 => quiet(),
         1 => index().prop_map(Turn::Fail),
@@ -237,8 +237,8 @@ pub fn steered_cases() -> impl Strategy<Value = Case> {
     let elements = proptest::collection::vec(element, 2..7);
     let steps = prop_oneof![3 => simple_steps(), 1 => steps()];
     let set = (cases(), elements, steps, any::<bool>());
-    let steered = (proptest::collection::vec(turn, 0..24), people::policies(), 0_usize..5);
-    (set, steered, any::<bool>()).prop_map(|(set, (mut turns, policies, kind), is_later)| {
+    let controlled = (proptest::collection::vec(turn, 0..24), people::policies(), 0_usize..5);
+    (set, controlled, any::<bool>()).prop_map(|(set, (mut turns, policies, kind), is_later)| {
         let (case, elements, steps, is_simple) = set;
         let case = if is_simple { Case { elements, steps, ..case } } else { case };
         let is_plain = kind == 0;
@@ -314,8 +314,8 @@ impl Case {
         world.repeats = self.bit(10) && self.bit(11);
         world.prunes = self.prunes;
         world.is_plain = self.is_plain();
-        world.steered = self.policies.as_deref().map(Steered::new);
-        world.repeats |= world.steered.is_some();
+        world.model = self.policies.as_deref().map(RunModel::new);
+        world.repeats |= world.model.is_some();
         world.run_due(2);
         for turn in &self.turns {
             world.take(turn);

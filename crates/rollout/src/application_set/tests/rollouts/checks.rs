@@ -139,7 +139,7 @@ fn ceiling(world: &World, stored: &BTreeMap<&str, &Entry>, new: &BTreeMap<&str, 
         }
         let flying = of_step().filter(|(name, entry)| {
             // What failed, was aborted or goes back counts while it is promoted.
-            let is_counted = world.steered.is_none() || entry.phase == Phase::Pending;
+            let is_counted = world.model.is_none() || entry.phase == Phase::Pending;
             entry.phase.is_in_flight() && is_counted || runs(name)
         });
         let flying: Vec<&&str> = flying.map(|(name, _)| name).collect();

@@ -1,4 +1,4 @@
-//! What must always hold of a steered rollout (section 6 of `steering.md`), checked at each
+//! What must always hold of a rollout with policies (section 6 of `steering.md`), checked at each
 //! decision. Nothing here asks the code under test: policies are read as their user wrote them,
 //! what an Application was started for is remembered when that is written, and what gates,
 //! quarantines and retries mean is found out from the Applications and from what people said.
@@ -14,9 +14,8 @@ use super::world::World;
 use crate::application_set::decision::Decision;
 use crate::rollout::phase::{Entry, EntryMark, Phase};
 use wavegate_api::annotations::{RUN, annotation_of};
-use wavegate_api::steering::{
-    Baseline, Failures, Gate, OnFailure, RolloutRunSpec, RolloutRunStatus, RunPhase,
-};
+use wavegate_api::policy::{Baseline, Failures, Gate, OnFailure};
+use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_engine::promotion::promotion_of;
 
 /// A start of an Application by a run, as it was written.
@@ -141,7 +140,7 @@ impl World {
 
     /// The latest run that the controller knows.
     fn latest(&self) -> Option<&Run> {
-        self.steered.as_ref()?.known.last()
+        self.model.as_ref()?.known.last()
     }
 
     /// The run after a decision.
@@ -163,7 +162,7 @@ impl World {
 
     /// The failure policies.
     pub fn budgets(&self) -> impl Iterator<Item = &Failures> {
-        let policies = self.steered.iter().flat_map(|steered| &steered.policies);
+        let policies = self.model.iter().flat_map(|model| &model.policies);
         policies.filter_map(|policy| policy.failures.as_ref())
     }
 
@@ -202,7 +201,7 @@ impl World {
     }
 
     fn is_paused(&self) -> bool {
-        let policies = self.steered.iter().flat_map(|steered| &steered.policies);
+        let policies = self.model.iter().flat_map(|model| &model.policies);
         self.memory.set.paused.is_some() || policies.into_iter().any(|policy| policy.paused)
     }
 
@@ -222,25 +221,25 @@ impl World {
         if self.memory.set.is_deleting {
             return;
         }
-        self.compare_unsteered(decision);
-        if self.steered.is_none() {
+        self.compare_without_runs(decision);
+        if self.model.is_none() {
             return;
         }
         self.check_deletions(decision);
         let Some(plan) = &decision.rollout else { return };
         let covered = self.covered(decision);
         for (covers, targets) in covered {
-            let Some(steered) = &mut self.steered else { return };
-            let known = steered.covered.entry(covers).or_insert_with(|| targets.clone());
+            let Some(model) = &mut self.model else { return };
+            let known = model.covered.entry(covers).or_insert_with(|| targets.clone());
             assert_eq!(*known, targets, "ST-011: one hash covers other targets");
         }
         if plan.run.as_ref().is_some_and(|run| run.new.is_some()) {
             self.take_what_was_skipped();
         }
         let doors = self.doors(decision);
-        if let Some(steered) = &mut self.steered {
-            steered.doors = doors;
-            steered.in_flight = steered.in_flight.max(plan.in_flight);
+        if let Some(model) = &mut self.model {
+            model.doors = doors;
+            model.in_flight = model.in_flight.max(plan.in_flight);
         }
         self.remember_ramp(decision);
         self.check_pause(decision);
@@ -253,13 +252,13 @@ impl World {
 
     /// ST-064: a run takes what the one before it has completed without.
     fn take_what_was_skipped(&mut self) {
-        let Some(steered) = &mut self.steered else { return };
-        let Some(before) = steered.known.last() else { return };
+        let Some(model) = &mut self.model else { return };
+        let Some(before) = model.known.last() else { return };
         let is_complete =
             matches!(before.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
         if is_complete {
             let skipped = before.spec.skip.clone();
-            steered.quarantine.retain(|(name, _)| !skipped.contains(name));
+            model.quarantine.retain(|(name, _)| !skipped.contains(name));
         }
     }
 
@@ -296,14 +295,13 @@ impl World {
         let entries = &decision.listed.entries;
         let run = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref());
         let run = run.filter(|run| !run.status.phase.has_ended());
-        let (Some(run), Some(steered)) = (run, &self.steered) else { return Vec::new() };
+        let (Some(run), Some(model)) = (run, &self.model) else { return Vec::new() };
         let mut found = Vec::new();
-        for (number, policy) in steered.policies.iter().enumerate() {
+        for (number, policy) in model.policies.iter().enumerate() {
             for gate in &policy.gates {
                 let of = format!("policy-{number}");
-                let is_it = |one: &&wavegate_api::steering::RunGate| {
-                    one.name == gate.name && one.policy == of
-                };
+                let is_it =
+                    |one: &&wavegate_api::run::RunGate| one.name == gate.name && one.policy == of;
                 let shown = run.status.gates.iter().find(is_it);
                 let shown = shown.unwrap_or_else(|| panic!("ST-010: {gate:?} is not shown"));
                 let targets = self.targets_behind(gate, entries);
@@ -322,15 +320,15 @@ impl World {
     /// The gates of all runs, after a decision: one opens with the approvals of what is behind
     /// it, once all earlier Applications have been Healthy for long enough (ST-010 … ST-012).
     fn doors(&self, decision: &Decision) -> BTreeMap<(String, usize, String), Door> {
-        let Some(steered) = &self.steered else { return BTreeMap::new() };
-        let mut doors = steered.doors.clone();
+        let Some(model) = &self.model else { return BTreeMap::new() };
+        let mut doors = model.doors.clone();
         let Some(run) = self.current(decision) else { return doors };
         let (now, entries) = (self.cluster.now, &decision.listed.entries);
         if run.spec.is_none() {
             doors.retain(|(known, ..), _| known != run.name);
         }
         let approvals = run.spec.map(|spec| &spec.approvals);
-        for (number, policy) in steered.policies.iter().enumerate() {
+        for (number, policy) in model.policies.iter().enumerate() {
             for gate in &policy.gates {
                 let targets = self.targets_behind(gate, entries);
                 let first = targets.keys().filter_map(|name| self.step_of(name)).min();
@@ -349,7 +347,7 @@ impl World {
                     .into_iter()
                     .flatten()
                     .filter(|one| one.gate == gate.name)
-                    .filter(|one| steered.covered.get(&one.covers) == Some(&targets))
+                    .filter(|one| model.covered.get(&one.covers) == Some(&targets))
                     .map(|one| &one.by)
                     .collect();
                 let door = (run.name.to_owned(), number, gate.name.clone());
@@ -371,7 +369,7 @@ impl World {
 
     /// A promotion whose operation is to be written.
     fn check_promotion(&self, name: &str, body: &Value, decision: &Decision) {
-        let Some(steered) = &self.steered else { return };
+        let Some(model) = &self.model else { return };
         let entries = &decision.listed.entries;
         let target = self.target(name, entries);
         let app = self.cluster.apps.get(name);
@@ -386,7 +384,7 @@ impl World {
         }
         assert_eq!(start["run"], run.name, "ST-002: {name} is of another run");
         assert_ne!(run.status.phase, RunPhase::RollingBack, "ST-061: {name} is promoted");
-        let is_aborted = steered.quarantine.contains(&(name.to_owned(), target.clone()));
+        let is_aborted = model.quarantine.contains(&(name.to_owned(), target.clone()));
         let state = || self.state();
         assert!(!is_aborted, "ST-060: {name} is promoted to {target}, aborted: {}", state());
         if run.status.phase.has_ended() {
@@ -405,9 +403,9 @@ impl World {
         };
         let other = begun.into_iter().filter(is_of_run).find(|one| one.target != target);
         assert!(other.is_none(), "ST-003: {name} is promoted to {target} by the run of {other:?}");
-        for (number, policy) in steered.policies.iter().enumerate() {
+        for (number, policy) in model.policies.iter().enumerate() {
             for gate in policy.gates.iter().filter(|gate| self.is_behind(name, gate)) {
-                let door = steered.doors.get(&(run.name.to_owned(), number, gate.name.clone()));
+                let door = model.doors.get(&(run.name.to_owned(), number, gate.name.clone()));
                 let is_open = door.is_some_and(|door| {
                     let is_admitted = door.admits.contains(&(name.to_owned(), target.clone()));
                     door.is_open && (gate.approvals == 0 || is_admitted)
@@ -448,13 +446,13 @@ impl World {
 
     /// Before an operation is written: what people said to let it start is recorded.
     pub fn check_start(&self, name: &str, body: &Value) {
-        let Some(steered) = &self.steered else { return };
+        let Some(model) = &self.model else { return };
         let Some(start) = carried(body).filter(|start| start["goesBack"] != true) else { return };
-        let stored = steered.runs.iter().find(|run| start["run"] == *run.name);
+        let stored = model.runs.iter().find(|run| start["run"] == *run.name);
         let Some(stored) = stored.filter(|run| !run.status.phase.has_ended()) else { return };
         for gate in &stored.status.gates {
             let number: usize = gate.policy.trim_start_matches("policy-").parse().unwrap();
-            let policy = steered.policies.get(number);
+            let policy = model.policies.get(number);
             let rule =
                 policy.and_then(|policy| policy.gates.iter().find(|one| one.name == gate.name));
             let is_held = rule.is_some_and(|rule| self.is_behind(name, rule));
@@ -468,7 +466,7 @@ impl World {
 
     /// An operation was written.
     pub fn begin(&mut self, name: &str, body: &Value) {
-        let Some(start) = carried(body).filter(|_| self.steered.is_some()) else { return };
+        let Some(start) = carried(body).filter(|_| self.model.is_some()) else { return };
         let entries = self.stored_entries();
         let target = self.target(name, &entries);
         let run = start["run"].as_str().unwrap().to_owned();
@@ -507,9 +505,9 @@ impl World {
             .filter(is_of_run)
             .map(|entry| (entry.application.clone(), self.target(&entry.application, entries)))
             .collect();
-        let Some(steered) = &mut self.steered else { return };
+        let Some(model) = &mut self.model else { return };
         if is_ending(new.status.phase) && !was_ending {
-            steered.quarantine.extend(aborted);
+            model.quarantine.extend(aborted);
         }
     }
 }

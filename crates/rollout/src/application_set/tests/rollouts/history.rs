@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::world::World;
 use crate::application_set::decision::Decision;
 use crate::rollout::phase::Entry;
-use wavegate_api::steering::RunStart;
+use wavegate_api::run::RunStart;
 
 thread_local! {
     static LINES: RefCell<Option<String>> = const { RefCell::new(None) };

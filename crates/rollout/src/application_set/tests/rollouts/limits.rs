@@ -1,4 +1,4 @@
-//! The limits of a steered rollout, counted in the cluster: failures (ST-042, ST-043), pace
+//! The limits of a rollout with policies, counted in the cluster: failures (ST-042, ST-043), pace
 //! (ST-030) and deletions (ST-050).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,8 @@ use crate::application_set::decision::Decision;
 use crate::application_set::deletion::deletion_guard;
 use crate::rollout::phase::{Entry, Phase};
 use wavegate_api::IntOrString;
-use wavegate_api::steering::{Failures, OnFailure, RunPhase};
+use wavegate_api::policy::{Failures, OnFailure};
+use wavegate_api::run::RunPhase;
 
 /// The number of a limit, for a group of this size.
 fn limit(max: &IntOrString, size: usize) -> usize {
@@ -116,7 +117,7 @@ impl World {
     pub fn check_failures(&self, decision: &Decision) {
         let entries = &decision.listed.entries;
         let Some(run) = self.current(decision) else { return };
-        let was = self.steered.as_ref().and_then(|steered| steered.known.last());
+        let was = self.model.as_ref().and_then(|model| model.known.last());
         let had_ended = was.is_some_and(|was| was.name == run.name && was.status.phase.has_ended());
         if had_ended && run.status.phase.has_ended() {
             return;
@@ -176,14 +177,14 @@ impl World {
 
     /// ST-030: with what a decision starts, no limit besides `maxUpdate` is exceeded.
     pub fn check_limits(&self, decision: &Decision) {
-        let Some(steered) = &self.steered else { return };
+        let Some(model) = &self.model else { return };
         let starts: Vec<&str> =
             decision.writes.patches.iter().filter(|one| one.starts).map(|one| &*one.name).collect();
         if starts.is_empty() {
             return;
         }
         let in_flight = self.in_flight(&starts, &decision.listed.entries);
-        for pace in steered.policies.iter().filter_map(|policy| policy.pace.as_ref()) {
+        for pace in model.policies.iter().filter_map(|policy| policy.pace.as_ref()) {
             if let Some(spread) = &pace.spread {
                 for name in &starts {
                     let value = self.label(name, &spread.label);
@@ -193,7 +194,7 @@ impl World {
                 }
             }
             if let Some(max) = pace.max_in_flight {
-                let count = in_flight.len() as i64 + steered.elsewhere as i64;
+                let count = in_flight.len() as i64 + model.elsewhere as i64;
                 assert!(count <= max, "ST-030: {count} of maxInFlight {max}: {in_flight:?}");
             }
         }
@@ -201,18 +202,18 @@ impl World {
 
     /// The same when an operation is written, for what really runs, in all sets.
     pub fn check_shared(&self, name: &str) {
-        let Some(steered) = &self.steered else { return };
+        let Some(model) = &self.model else { return };
         let runs = |(other, app): &(&String, &App)| *other != name && self.runs_now(app);
         let running = self.cluster.apps.iter().filter(runs).count() as u64 + 1;
-        if let Some(max) = steered.shared() {
+        if let Some(max) = model.shared() {
             let is_loose = self.timed_out;
-            assert!(running + steered.elsewhere <= max || is_loose, "ST-030: {running} of {max}");
+            assert!(running + model.elsewhere <= max || is_loose, "ST-030: {running} of {max}");
         }
     }
 
     /// The configuration and the ramp in effect.
     fn ramp_rule(&self) -> (u64, Option<(usize, usize)>) {
-        let policies = self.steered.iter().flat_map(|steered| &steered.policies);
+        let policies = self.model.iter().flat_map(|model| &model.policies);
         let ramps: Vec<_> = policies.filter_map(|one| one.pace.as_ref()?.ramp.as_ref()).collect();
         let of = |value: Option<i64>, or: usize| value.map_or(or, |value| value as usize);
         let start = ramps.iter().map(|ramp| of(ramp.start, 1)).min();
@@ -224,10 +225,10 @@ impl World {
     pub fn remember_ramp(&mut self, decision: &Decision) {
         let Some(run) = self.current(decision) else { return };
         let (name, is_new, rule) = (run.name.to_owned(), run.spec.is_none(), self.ramp_rule());
-        let Some(steered) = &mut self.steered else { return };
+        let Some(model) = &mut self.model else { return };
         let fresh = Ramp { rule, batches: BTreeMap::new() };
-        match steered.ramps.get_mut(&name).filter(|_| !is_new) {
-            None => drop(steered.ramps.insert(name, fresh)),
+        match model.ramps.get_mut(&name).filter(|_| !is_new) {
+            None => drop(model.ramps.insert(name, fresh)),
             Some(ramp) if ramp.rule == rule => {}
             Some(ramp) => ramp.rule = (0, None),
         }
@@ -237,15 +238,15 @@ impl World {
     /// after one without a failure.
     pub fn check_ramp(&mut self, name: &str, run: &str, entries: &[Entry]) {
         let Some(step) = self.step_of(name) else { return };
-        let Some(steered) = &self.steered else { return };
-        let (rule, known) = (self.ramp_rule(), steered.ramps.get(run));
+        let Some(model) = &self.model else { return };
+        let (rule, known) = (self.ramp_rule(), model.ramps.get(run));
         let Some(mut ramp) = known.filter(|ramp| ramp.rule == rule).cloned() else { return };
         if let (_, Some((start, factor))) = rule {
             let begun = self.begun_of_step(name, run, step, entries);
             let count = begun.len();
             let is_running = |other: &&String| self.is_under_way(other, entries);
             let running: Vec<&String> = begun.iter().copied().filter(is_running).collect();
-            let known = steered.known.iter().find(|known| known.name == run);
+            let known = model.known.iter().find(|known| known.name == run);
             let failed = known.map_or(0, |known| {
                 let run = Current { name: run, spec: Some(&known.spec), status: &known.status };
                 self.failed(run, entries).iter().filter(|one| one.step == step).count()
@@ -284,8 +285,8 @@ impl World {
             );
             *batches = after;
         }
-        if let Some(steered) = &mut self.steered {
-            steered.ramps.insert(run.to_owned(), ramp);
+        if let Some(model) = &mut self.model {
+            model.ramps.insert(run.to_owned(), ramp);
         }
     }
 
@@ -344,15 +345,15 @@ impl World {
         let names: BTreeSet<String> = exist.map(|one| one.name.to_string()).collect();
         let is_left = |name: &&String| !self.known().elements.contains_key(*name);
         let left: BTreeSet<String> = names.iter().filter(is_left).cloned().collect();
-        let Some(steered) = &mut self.steered else { return };
+        let Some(model) = &mut self.model else { return };
         if let Some(held) = &decision.emptied
             && let Some((_, hash)) = deletion_guard::approval_of(&held.message)
         {
-            steered.deletions.insert(hash.to_owned(), left);
+            model.deletions.insert(hash.to_owned(), left);
         }
         let deletes: BTreeSet<String> =
             decision.writes.deletes.iter().map(|one| one.name.to_string()).collect();
-        for policy in &steered.policies {
+        for policy in &model.policies {
             let max = policy.deletions.as_ref().and_then(|one| one.max.as_ref());
             let Some(max) = max else { continue };
             let least = usize::from(matches!(max, IntOrString::String(_)));
@@ -362,7 +363,7 @@ impl World {
             let approved = self.memory.set.approved_deletions.as_deref();
             // What each of them is has been written after the hash.
             let hash = approved.map(|text| text.split(':').next().unwrap_or_default());
-            let approved = hash.and_then(|hash| steered.deletions.get(hash));
+            let approved = hash.and_then(|hash| model.deletions.get(hash));
             let is_approved = approved.is_some_and(|all| deletes.is_subset(all));
             assert!(is_approved, "ST-050: {deletes:?} deleted without an approval, {max:?}");
         }
@@ -371,7 +372,7 @@ impl World {
 
 /// ST-060: operations are terminated when a person asks for it, and only those of the run.
 pub fn terminates(world: &World, name: &str, body: &Value) -> bool {
-    let run = world.steered.as_ref().and_then(|steered| steered.known.last());
+    let run = world.model.as_ref().and_then(|model| model.known.last());
     let Some(run) = run.filter(|run| run.spec.abort.as_ref().is_some_and(|one| one.terminate))
     else {
         return false;

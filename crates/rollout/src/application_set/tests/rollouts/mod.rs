@@ -2,8 +2,8 @@
 //! random sets, events, faults and crashes. The invariants of Appendix C of the
 //! specification are checked at each decision and each write.
 //!
-//! Steered cases add policies, runs and people; what must always hold of these (section 6 of
-//! the specification of steering) is checked as well, and what they come to when everybody stops.
+//! Other cases add policies, runs and people; what must always hold of these (section 6 of
+//! the specification of policies and runs) is checked as well, and what they come to when everybody stops.
 //!
 //! `WAVEGATE_CASES` sets the number of cases, `WAVEGATE_SEED` the first seed. A
 //! failure names the seed of its case; run this one alone with
@@ -32,8 +32,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 /// The number of cases of one run of the tests: a minute of two processors in a debug build. The
 /// fleets with faults check the same, with the controllers, in an optimized one.
 const CASES: u64 = 4_000;
-/// The same of steered ones, which take longer.
-const STEERED: u64 = 400;
+/// The same of those with policies, which take longer.
+const WITH_POLICIES: u64 = 400;
 
 fn number(variable: &str, default: u64) -> u64 {
     let set = std::env::var(variable).ok();
@@ -100,11 +100,11 @@ fn rollouts_keep_the_invariants_i1_to_i15_fourth_quarter() {
 }
 
 #[test]
-fn steered_rollouts_keep_what_must_always_hold_first_half() {
-    run(0, 2, STEERED, &cases::steered_cases().boxed());
+fn rollouts_with_policies_keep_what_must_always_hold_first_half() {
+    run(0, 2, WITH_POLICIES, &cases::cases_with_policies().boxed());
 }
 
 #[test]
-fn steered_rollouts_keep_what_must_always_hold_second_half() {
-    run(1, 2, STEERED, &cases::steered_cases().boxed());
+fn rollouts_with_policies_keep_what_must_always_hold_second_half() {
+    run(1, 2, WITH_POLICIES, &cases::cases_with_policies().boxed());
 }

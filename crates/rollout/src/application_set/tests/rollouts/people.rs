@@ -11,12 +11,12 @@ use super::guards::Door;
 use super::limits::Ramp;
 use super::world::World;
 use crate::application_set::deletion::deletion_guard;
-use crate::rollout::steer::rules::{Policy, Rules};
-use crate::rollout::steering::{CurrentRun, Pool, StaleRequests, Steering};
+use crate::rollout::policy::{Policy, Rules};
+use crate::rollout::run_input::{CurrentRun, Pool, RunInput, StaleRequests};
 use wavegate_api::Time;
-use wavegate_api::steering::{
-    Abort, Approval, Retry, RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus, RunPhase,
-    WordOfPerson,
+use wavegate_api::policy::RolloutPolicySpec;
+use wavegate_api::run::{
+    Abort, Approval, Retry, RolloutRunSpec, RolloutRunStatus, RunPhase, UserRequest,
 };
 use wavegate_api::time::stored_time;
 
@@ -175,9 +175,9 @@ pub struct Run {
     pub status: RolloutRunStatus,
 }
 
-/// What steers the set, and what is remembered to check it.
+/// Policies and runs of the set, and what is remembered to check them.
 #[derive(Debug, Default)]
-pub struct Steered {
+pub struct RunModel {
     pub policies: Vec<RolloutPolicySpec>,
     /// At the API server, the oldest first.
     pub runs: Vec<Run>,
@@ -204,7 +204,7 @@ pub struct Steered {
     pub deletions: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Steered {
+impl RunModel {
     pub fn new(policies: &[Value]) -> Self {
         Self { policies: read(policies), ..Self::default() }
     }
@@ -243,8 +243,8 @@ impl Steered {
         self.pools = self.rules.pools.iter().map(pool).collect();
     }
 
-    pub fn input<'a>(&'a self, paused: Option<&'a str>) -> Steering<'a> {
-        Steering {
+    pub fn input<'a>(&'a self, paused: Option<&'a str>) -> RunInput<'a> {
+        RunInput {
             namespace: "argocd",
             set: "set",
             rules: &self.rules,
@@ -278,7 +278,7 @@ impl World {
     fn say(&mut self, change: impl FnOnce(&mut RolloutRunSpec, &RolloutRunStatus)) {
         self.cluster.version += 1;
         let version = self.cluster.version;
-        if let Some(run) = self.steered.as_mut().and_then(|steered| steered.runs.last_mut()) {
+        if let Some(run) = self.model.as_mut().and_then(|model| model.runs.last_mut()) {
             change(&mut run.spec, &run.status);
             run.version = version;
         }
@@ -295,11 +295,8 @@ impl World {
                 self.touch_set();
             }
             Word::Approve { gate, by, covers } => {
-                let old: Vec<String> = self
-                    .steered
-                    .iter()
-                    .flat_map(|steered| steered.covered.keys().cloned())
-                    .collect();
+                let old: Vec<String> =
+                    self.model.iter().flat_map(|model| model.covered.keys().cloned()).collect();
                 let (by, covers) = (PEOPLE[*by].to_owned(), *covers);
                 self.say(|spec, status| {
                     let Some(gate) = status.gates.get(*gate) else { return };
@@ -324,7 +321,7 @@ impl World {
                 self.say(|spec, _| spec.abort = Some(Abort { by: by(), at, terminate }));
             }
             Word::Rollback => self.say(|spec, _| {
-                spec.rollback = Some(WordOfPerson { by: by(), at });
+                spec.rollback = Some(UserRequest { by: by(), at });
             }),
             Word::Retry(index) => {
                 let name = index.map(|index| self.name(index));
@@ -337,44 +334,44 @@ impl World {
     }
 
     fn change_surroundings(&mut self, word: &Word) {
-        let Some(steered) = &mut self.steered else { return };
+        let Some(model) = &mut self.model else { return };
         match word {
             Word::PausePolicy(index) => {
-                if let Some(policy) = steered.policies.get_mut(*index) {
+                if let Some(policy) = model.policies.get_mut(*index) {
                     policy.paused = !policy.paused;
                 }
             }
-            Word::Policies(policies) => steered.policies = read(policies),
+            Word::Policies(policies) => model.policies = read(policies),
             Word::DeleteRun => {
                 // What it aborted and began is forgotten with it, once the controller knows.
-                steered.is_held = false;
-                if let Some(run) = steered.runs.pop() {
-                    steered.quarantine.clear();
-                    steered.doors.retain(|(known, ..), _| *known != run.name);
-                    steered.ramps.remove(&run.name);
+                model.is_held = false;
+                if let Some(run) = model.runs.pop() {
+                    model.quarantine.clear();
+                    model.doors.retain(|(known, ..), _| *known != run.name);
+                    model.ramps.remove(&run.name);
                 }
             }
-            Word::HoldRuns => steered.is_held = !steered.is_held,
+            Word::HoldRuns => model.is_held = !model.is_held,
             Word::Elsewhere(_) | Word::Calm(_) => {}
             other => unreachable!("{other:?}"),
         }
         let wanted = match word {
             Word::Elsewhere(count) => *count,
-            _ => steered.elsewhere,
+            _ => model.elsewhere,
         };
         // Other sets keep the limit, too.
-        let free = steered.shared().unwrap_or_default().saturating_sub(steered.in_flight);
-        steered.elsewhere = wanted.min(free);
+        let free = model.shared().unwrap_or_default().saturating_sub(model.in_flight);
+        model.elsewhere = wanted.min(free);
     }
 
     /// A person retries these Applications, or all.
     fn retry(&mut self, applications: Vec<String>) {
         let at = Some(Time(stored_time(self.cluster.now)));
-        if self.steered.as_ref().is_none_or(|steered| steered.runs.is_empty()) {
+        if self.model.as_ref().is_none_or(|model| model.runs.is_empty()) {
             return;
         }
-        let Some(steered) = &mut self.steered else { return };
-        steered
+        let Some(model) = &mut self.model else { return };
+        model
             .quarantine
             .retain(|(name, _)| !applications.is_empty() && !applications.contains(name));
         for name in &applications {
@@ -408,9 +405,9 @@ impl World {
 
     /// Nobody pauses any more, and other sets are done.
     pub fn resume(&mut self) {
-        let Some(steered) = &mut self.steered else { return };
-        steered.policies.iter_mut().for_each(|policy| policy.paused = false);
-        (steered.is_held, steered.elsewhere) = (false, 0);
+        let Some(model) = &mut self.model else { return };
+        model.policies.iter_mut().for_each(|policy| policy.paused = false);
+        (model.is_held, model.elsewhere) = (false, 0);
         self.set.paused = None;
         self.touch_set();
     }
@@ -447,9 +444,9 @@ impl World {
 
     /// The phase of the latest run, in words.
     pub fn runs_in_words(&self) -> String {
-        let Some(steered) = &self.steered else { return String::new() };
-        let mut text = format!("policies {}\n", json!(steered.policies));
-        for run in &steered.runs {
+        let Some(model) = &self.model else { return String::new() };
+        let mut text = format!("policies {}\n", json!(model.policies));
+        for run in &model.runs {
             text.push_str(&format!("{}: {} {}\n", run.name, json!(run.spec), json!(run.status)));
         }
         text
@@ -457,13 +454,13 @@ impl World {
 
     /// Deletes the oldest ended runs.
     pub fn delete_old_runs(&mut self) {
-        let Some(steered) = &mut self.steered else { return };
+        let Some(model) = &mut self.model else { return };
         let is_old =
             |run: &Run| run.status.phase.has_ended() && run.status.phase != RunPhase::Complete;
-        while steered.runs.len() > 3
-            && let Some(at) = steered.runs[..steered.runs.len() - 1].iter().position(is_old)
+        while model.runs.len() > 3
+            && let Some(at) = model.runs[..model.runs.len() - 1].iter().position(is_old)
         {
-            drop(steered.runs.remove(at));
+            drop(model.runs.remove(at));
         }
     }
 }

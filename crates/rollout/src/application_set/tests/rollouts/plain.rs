@@ -1,4 +1,4 @@
-//! Without a policy, a run and a word of a person, every decision is the one without steering
+//! Without a policy, a run and a word of a person, every decision is the one without them
 //! (section 6 of `steering.md`), and what is recorded of runs changes none.
 
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 use super::world::World;
 use crate::application_set::decision::{Decision, Snapshot};
 use crate::application_set::reconcile;
-use crate::rollout::steer::rules::Rules;
-use crate::rollout::steering::Steering;
+use crate::rollout::policy::Rules;
+use crate::rollout::run_input::RunInput;
 use wavegate_api::annotations::RUN;
 
 impl World {
-    /// Compares the decision with that of the other way: without steering if this one has it,
-    /// and with empty steering if it has none.
-    pub fn compare_unsteered(&self, decision: &Decision) {
-        match &self.steered {
+    /// Compares the decision with that of the other way: without policies and runs if this one has them,
+    /// and with empty ones if it has none.
+    pub fn compare_without_runs(&self, decision: &Decision) {
+        match &self.model {
             Some(_) if !self.is_plain => {}
             Some(_) => {
-                let plain = Snapshot { steering: None, ..self.snapshot() };
+                let plain = Snapshot { run_input: None, ..self.snapshot() };
                 same_but_for_runs(decision, &reconcile::reconcile(&plain));
             }
             None => {
                 let rules = Rules::default();
-                let empty = Steering {
+                let empty = RunInput {
                     namespace: "argocd",
                     set: "set",
                     rules: &rules,
@@ -38,8 +38,8 @@ impl World {
                     late: &[],
                     written_at: None,
                 };
-                let steered = Snapshot { steering: Some(empty), ..self.snapshot() };
-                same_but_for_runs(&reconcile::reconcile(&steered), decision);
+                let with_runs = Snapshot { run_input: Some(empty), ..self.snapshot() };
+                same_but_for_runs(&reconcile::reconcile(&with_runs), decision);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::guards::ended;
 use super::world::World;
 use crate::application_set::decision::Decision;
 use crate::rollout::wait::{RolloutWait, WaitKind};
-use wavegate_api::steering::RunPhase;
+use wavegate_api::run::RunPhase;
 
 /// What the last decision says that a rollout waits for.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ impl World {
     /// Lets the cluster go on by itself until nothing happens any more, and checks that what is
     /// left has a reason.
     pub fn rest(&mut self) {
-        if let Some(steered) = &mut self.steered {
-            steered.is_held = false;
+        if let Some(model) = &mut self.model {
+            model.is_held = false;
         }
         self.queued = true;
         let (mut quiet, mut before) = (0, self.cluster.writes);
@@ -76,15 +76,15 @@ impl World {
 
     /// Whether a wait of this kind keeps a rollout from going on, for ever if nobody acts.
     fn is_so(&self, kind: WaitKind) -> bool {
-        let Some(steered) = &self.steered else { return true };
-        let run = steered.runs.last();
-        let gates = || steered.policies.iter().flat_map(|policy| &policy.gates);
+        let Some(model) = &self.model else { return true };
+        let run = model.runs.last();
+        let gates = || model.policies.iter().flat_map(|policy| &policy.gates);
         let live = || self.memory.cache.values();
         let phase_is =
             |phases: &[RunPhase]| run.is_some_and(|run| phases.contains(&run.status.phase));
         match kind {
             WaitKind::Paused => {
-                self.set.paused.is_some() || steered.policies.iter().any(|policy| policy.paused)
+                self.set.paused.is_some() || model.policies.iter().any(|policy| policy.paused)
             }
             WaitKind::Approval => gates().any(|gate| gate.approvals > 0),
             // All earlier ones have to be Healthy now, not only once.
@@ -102,7 +102,7 @@ impl World {
                 let mut entries = self.set.status.entries.iter().flatten();
                 entries.any(|entry| entry.is_held())
             }
-            WaitKind::MaxInFlight => steered.elsewhere > 0,
+            WaitKind::MaxInFlight => model.elsewhere > 0,
             WaitKind::ManualSync => {
                 (0..self.spec.steps.len()).any(|step| self.spec.allowed(step) == Some(0))
             }

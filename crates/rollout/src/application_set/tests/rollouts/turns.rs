@@ -10,7 +10,7 @@ use super::spec::{Element, SET};
 use super::world::World;
 use crate::application_set::status::stored::Status;
 use crate::rollout::phase::{Entry, Phase};
-use wavegate_api::steering::RunPhase;
+use wavegate_api::run::RunPhase;
 
 impl World {
     /// Reconciles while there is something to do, at most `limit` times.
@@ -196,7 +196,7 @@ impl World {
         self.faults.clear();
         self.held.clear();
         self.set_is_held = false;
-        if self.steered.is_some() {
+        if self.model.is_some() {
             self.rest();
         }
         self.resume();
@@ -240,7 +240,8 @@ impl World {
                 self.reconcile();
             } else if moved {
                 continue;
-            } else if self.can_be_steered() && !(self.is_complete() && self.is_everything_there()) {
+            } else if self.accepts_requests() && !(self.is_complete() && self.is_everything_there())
+            {
                 // Gates soak and failures pass their deadline; then people act.
                 stuck += 1;
                 let wake = self.wake.unwrap_or(self.cluster.now);
@@ -306,7 +307,7 @@ impl World {
 
     /// What goes back does so within `maxUpdate`: of 0, it never does.
     fn raise_limits(&mut self) {
-        let runs = self.steered.iter().flat_map(|steered| &steered.runs);
+        let runs = self.model.iter().flat_map(|model| &model.runs);
         let goes_back = runs.last().is_some_and(|run| run.status.phase == RunPhase::RollingBack);
         let mut steps = 0..self.spec.steps.len();
         if goes_back && steps.any(|step| self.spec.allowed(step) == Some(0)) {
@@ -326,8 +327,8 @@ impl World {
     }
 
     /// Whether people may say something about the rollout.
-    fn can_be_steered(&self) -> bool {
-        self.steered.is_some() && !self.is_plain
+    fn accepts_requests(&self) -> bool {
+        self.model.is_some() && !self.is_plain
     }
 
     /// Whether all Applications of steps are at the newest target.
@@ -343,7 +344,7 @@ impl World {
         let updates = self.spec.policy().updates();
         let path = if updates { self.spec.elements[name].path() } else { app.path().to_owned() };
         let is_skipped = |run: &Run| run.spec.skip.iter().any(|skipped| skipped == name);
-        let last = self.steered.as_ref().and_then(|steered| steered.runs.last());
+        let last = self.model.as_ref().and_then(|model| model.runs.last());
         app.deployed == Some((path, self.cluster.commit))
             || self.spec.steps_of(name).is_empty()
             // The next run takes it again (ST-064).

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Cluster;
-use super::people::{Run, Steered};
+use super::people::{Run, RunModel};
 use super::rest::Waits;
 use super::spec::{SET, Spec};
 use crate::application_set::DecisionSettings;
@@ -26,9 +26,9 @@ use crate::application_set::reconcile;
 use crate::application_set::status::error_status;
 use crate::application_set::status::report::{self, Carried, Reported};
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
-use crate::rollout::steer::RunDecision;
+use crate::rollout::run::RunDecision;
 use wavegate_api::annotations::APPROVED_DELETIONS;
-use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
 use wavegate_engine::wait::WaitFor;
 
 /// A fault of one write.
@@ -111,8 +111,8 @@ pub struct World {
     /// The last reconcile has decided the rollout, and has not left its status to the next
     /// one. It decides nothing while generating fails (AS-141).
     pub is_decided: bool,
-    /// What steers the set, if anything can be said about it.
-    pub steered: Option<Steered>,
+    /// The policies and runs of the set, if anything can be said about it.
+    pub model: Option<RunModel>,
     /// There are no policies, and nobody says anything.
     pub is_plain: bool,
     /// What the last decision waits for.
@@ -157,7 +157,7 @@ impl World {
             is_gone: false,
             is_settled: false,
             is_decided: false,
-            steered: None,
+            model: None,
             is_plain: false,
             waits: None,
             answered: BTreeSet::new(),
@@ -184,8 +184,8 @@ impl World {
             cache: cache.collect(),
             ..Memory::default()
         };
-        if let Some(steered) = &mut self.steered {
-            (steered.is_held, steered.written_at) = (false, None);
+        if let Some(model) = &mut self.model {
+            (model.is_held, model.written_at) = (false, None);
         }
         self.cluster.changed.clear();
         self.queued = true;
@@ -249,8 +249,8 @@ impl World {
             memory.written = generated.applications.iter().map(written).collect();
             memory.generated = Some(generated);
         }
-        if let (Some(steered), Some(generated)) = (&mut self.steered, &memory.generated) {
-            steered.observe(generated);
+        if let (Some(model), Some(generated)) = (&mut self.model, &memory.generated) {
+            model.observe(generated);
         }
         memory.invalid =
             spec.invalid.iter().map(|name| (name.clone(), "it is rejected".to_owned())).collect();
@@ -322,7 +322,7 @@ impl World {
             asked: &memory.asked,
             written_at: memory.written_at,
             releases: &memory.releases,
-            steering: self.steered.as_ref().map(|all| all.input(memory.set.paused.as_deref())),
+            run_input: self.model.as_ref().map(|all| all.input(memory.set.paused.as_deref())),
             ..first
         }
     }
@@ -404,8 +404,8 @@ impl World {
                 Answer::Crashed => return None,
                 Answer::Outdated => return Some(NextReconcile::Again),
                 Answer::Written => {
-                    if let (Some(steered), Some(plan)) = (&mut self.steered, &decision.rollout) {
-                        steered.in_flight = plan.in_flight;
+                    if let (Some(model), Some(plan)) = (&mut self.model, &decision.rollout) {
+                        model.in_flight = plan.in_flight;
                     }
                 }
                 Answer::Failed(code) => {
@@ -471,35 +471,35 @@ impl World {
             let answer = self.attempt(|world| {
                 world.cluster.version += 1;
                 let version = world.cluster.version;
-                let Some(steered) = &mut world.steered else { return Err(404) };
+                let Some(model) = &mut world.model else { return Err(404) };
                 // One that exists is read instead.
-                if !steered.runs.iter().any(|run| run.name == name) {
+                if !model.runs.iter().any(|run| run.name == name) {
                     let spec =
                         RolloutRunSpec { application_set: "set".into(), ..Default::default() };
                     let status = RolloutRunStatus::default();
-                    steered.runs.push(Run { name, version, spec, status });
+                    model.runs.push(Run { name, version, spec, status });
                 }
                 Ok(())
             });
             if !matches!(answer, Answer::Written) {
                 return answer;
             }
-            let Some(steered) = &mut self.steered else { return answer };
-            steered.known.clone_from(&steered.runs);
+            let Some(model) = &mut self.model else { return answer };
+            model.known.clone_from(&model.runs);
         }
         let answer = self.write_run(&run.name, &run.status, decision);
         if matches!(answer, Answer::Written) {
             self.delete_old_runs();
             let now = self.cluster.now;
-            self.steered.iter_mut().for_each(|steered| steered.written_at = Some(now));
+            self.model.iter_mut().for_each(|model| model.written_at = Some(now));
         }
         answer
     }
 
     /// Writes the status of a run, with the observed version as a precondition.
     fn write_run(&mut self, name: &str, status: &RolloutRunStatus, decision: &Decision) -> Answer {
-        let observed = self.steered.as_ref().and_then(|steered| {
-            let known = steered.known.iter().find(|run| run.name == name)?;
+        let observed = self.model.as_ref().and_then(|model| {
+            let known = model.known.iter().find(|run| run.name == name)?;
             Some((known.version, known.status == *status))
         });
         let Some((observed, is_same)) = observed else { return Answer::Outdated };
@@ -509,8 +509,8 @@ impl World {
         let answer = self.attempt(|world| {
             world.cluster.version += 1;
             let version = world.cluster.version;
-            let Some(steered) = &mut world.steered else { return Err(404) };
-            let run = steered.runs.iter_mut().find(|run| run.name == name).ok_or(404_u16)?;
+            let Some(model) = &mut world.model else { return Err(404) };
+            let run = model.runs.iter_mut().find(|run| run.name == name).ok_or(404_u16)?;
             if run.version != observed {
                 return Err(409);
             }
@@ -526,9 +526,9 @@ impl World {
             Ok(())
         });
         if matches!(answer, Answer::Written)
-            && let Some(steered) = &mut self.steered
+            && let Some(model) = &mut self.model
         {
-            steered.known.clone_from(&steered.runs);
+            model.known.clone_from(&model.runs);
         }
         answer
     }

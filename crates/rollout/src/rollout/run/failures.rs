@@ -1,0 +1,219 @@
+//! Failed Applications, and the budget for them (ST-040 … ST-043).
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::signature;
+use super::started::Started;
+use crate::rollout::entry::EntryMark;
+use crate::rollout::phase::{ObservedOperation, Phase};
+use crate::rollout::policy::{Max, Rules};
+use crate::rollout::run_input::{Excuse, Failure};
+use crate::rollout::snapshot::Row;
+use wavegate_api::HealthStatus;
+use wavegate_api::policy::OnFailure;
+use wavegate_api::run::RunFailure;
+use wavegate_engine::blocking_resource;
+
+/// The most signatures in a status.
+const SIGNATURES: usize = 20;
+/// The most names of one signature.
+const NAMED: usize = 3;
+
+/// How a started Application has failed (ST-040); `None` while it has not.
+pub fn failure_of(
+    row: &Row<'_>,
+    deadline: Option<SignedDuration>,
+    now: Timestamp,
+) -> Option<Failure> {
+    let (entry, seen) = (row.entry.as_ref()?, row.member.observed?);
+    let started = row.member.started?;
+    let failure = |message: &str| {
+        let names = [row.member.name];
+        let signature = signature::failure_signature(row.member.resource, message, &names);
+        Some(Failure { signature, message: message.to_owned() })
+    };
+    // What a person has synced to is no failure of it (ST-065).
+    if entry.is_held() {
+        return None;
+    }
+    // A dry run or a sync of some resources takes back no failure, neither while it runs nor when
+    // it has taken the place of the sync in the status.
+    let is_running = seen.has_sync_in_flight();
+    let is_replaced = seen.is_partial();
+    let is_degraded = !is_running && seen.health == HealthStatus::Degraded;
+    if entry.phase == Phase::Healthy && !entry.timed_out() {
+        // It was Healthy for its target, and is not any more.
+        return match is_degraded && (is_replaced || seen.is_degraded()) {
+            true => failure(seen.why_degraded()),
+            false => None,
+        };
+    }
+    // An older one than the start is not its own.
+    let is_own = |last: &&ObservedOperation| {
+        last.promotion.is_none_or(|promotion| promotion >= started.at) || last.is_partial
+    };
+    let last = seen.operation.as_ref().filter(is_own);
+    if !is_running && last.is_some_and(|last| last.has_failed() && !last.is_partial) {
+        let cause = blocking_resource::cause_of_failure(&seen.detail);
+        let message = last.map(|last| last.message.as_str()).unwrap_or_default();
+        return failure(if cause.is_empty() { message } else { cause });
+    }
+    if last.is_some() && is_degraded && seen.is_judged_after_sync(started.at) {
+        return failure(seen.why_degraded());
+    }
+    let is_known = is_replaced || entry.mark == Some(EntryMark::Degraded);
+    if let Some(why) = entry.failure().filter(|_| !is_running && is_known) {
+        return failure(why);
+    }
+    // One that waits again has drifted after it was Healthy, or its start was withdrawn.
+    let waits = entry.phase == Phase::Waiting && !is_running;
+    let deadline = deadline.filter(|deadline| !waits && is_overdue(started, *deadline, now))?;
+    let limit = gotime::duration::print_duration(deadline);
+    failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
+}
+
+fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bool {
+    now.duration_since(started.at) >= deadline
+}
+
+/// Whether an Application that was not Healthy before is no worse after its sync (ST-041). One
+/// whose health was not known, such as a new one, is not compared with it. One that makes progress
+/// has not ended: it is waited for until its deadline, unless it did so before.
+pub fn is_no_worse(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
+    let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
+        return false;
+    };
+    let before = started.before;
+    let has_ended = match (before, seen.health) {
+        (HealthStatus::Progressing, HealthStatus::Progressing) => true,
+        (HealthStatus::Degraded, HealthStatus::Progressing) => {
+            deadline.is_some_and(|deadline| is_overdue(started, deadline, now))
+        }
+        (_, HealthStatus::Progressing) => false,
+        _ => true,
+    };
+    !matches!(before, HealthStatus::Healthy | HealthStatus::Unknown)
+        && has_ended
+        && !seen.has_sync_in_flight()
+        && seen.is_judged_after_sync(started.at)
+        && seen.sync == wavegate_api::SyncStatusCode::Synced
+        && rank(seen.health) <= rank(before)
+}
+
+/// How bad a health is.
+const fn rank(health: HealthStatus) -> u8 {
+    match health {
+        HealthStatus::Healthy => 0,
+        HealthStatus::Suspended => 1,
+        HealthStatus::Progressing => 2,
+        HealthStatus::Missing => 3,
+        HealthStatus::Degraded => 4,
+        HealthStatus::Unknown => 5,
+    }
+}
+
+/// What the budgets say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is to be done, and why, if too many have failed.
+    pub exceeded: Option<(OnFailure, String)>,
+    /// Whether failed ones do not hold their step.
+    pub excuses: bool,
+}
+
+/// Judges the failed Applications by the budgets (ST-042, ST-043).
+pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
+    let failed: Vec<&Row<'_>> = rows.iter().filter(|row| row.run.failure.is_some()).collect();
+    let mut sizes: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for row in rows {
+        let Some(step) = row.member.step() else { continue };
+        let (size, failures) = sizes.entry(step).or_default();
+        *size += 1;
+        *failures += u64::from(row.run.failure.is_some());
+    }
+    let mut signatures: BTreeMap<&str, u64> = BTreeMap::new();
+    for failure in failed.iter().filter_map(|row| row.run.failure.as_ref()) {
+        *signatures.entry(&failure.signature).or_default() += 1;
+    }
+    let mut exceeded: Option<(OnFailure, String)> = None;
+    for budget in &rules.budgets {
+        let over = match budget.max {
+            None => None,
+            Some(Max::Count(max)) if failed.len() as u64 > max => {
+                Some(format!("{} failed, and {max} may", failed.len()))
+            }
+            Some(Max::Count(_)) => None,
+            Some(share @ Max::Percent(_)) => sizes.iter().find_map(|(step, (size, failures))| {
+                let max = share.of(*size);
+                (*failures > max).then(|| {
+                    format!("{failures} of step {} failed, and {max} may ({share})", step + 1)
+                })
+            }),
+        };
+        let same = budget.same.and_then(|same| {
+            let (signature, count) = signatures.iter().find(|(_, count)| **count >= same)?;
+            Some(format!("{count} failed in the same way: {signature}"))
+        });
+        let Some(why) = same.or(over) else { continue };
+        let why = format!("{why} (policy {})", budget.policy);
+        let known = exceeded.as_ref().map(|(what, _)| care(*what));
+        if known.is_none_or(|known| care(budget.on_failure) > known) {
+            exceeded = Some((budget.on_failure, why));
+        }
+    }
+    let only_reports = exceeded.as_ref().is_none_or(|(what, _)| *what == OnFailure::Continue);
+    let counts = |budget: &crate::rollout::policy::Budget| {
+        budget.max.is_some() || budget.on_failure == OnFailure::Continue
+    };
+    let excuses = only_reports && !rules.budgets.is_empty() && rules.budgets.iter().all(counts);
+    Verdict { exceeded, excuses }
+}
+
+/// How careful an action is: the most careful one is taken (ST-001).
+const fn care(on_failure: OnFailure) -> u8 {
+    match on_failure {
+        OnFailure::Continue => 0,
+        OnFailure::Hold => 1,
+        OnFailure::Abort => 2,
+        OnFailure::Rollback => 3,
+    }
+}
+
+/// Excuses Applications that failed within the budget, and those that were not Healthy before.
+pub(crate) fn excuse(rules: &Rules, verdict: &Verdict, rows: &mut [Row<'_>], now: Timestamp) {
+    for row in rows.iter_mut().filter(|row| row.run.excuse.is_none()) {
+        if row.run.failure.is_some() {
+            row.run.excuse = verdict.excuses.then_some(Excuse::Failed);
+            continue;
+        }
+        let is_open = row.entry.as_ref().is_some_and(|entry| entry.phase != Phase::Healthy);
+        let is_no_worse = row.run.is_started
+            && rules.ignores_baseline
+            && is_open
+            && is_no_worse(row, rules.deadline, now);
+        row.run.excuse = is_no_worse.then_some(Excuse::UnhealthyBefore);
+    }
+}
+
+/// The failures by signature, the most frequent ones first.
+pub fn by_signature(rows: &[Row<'_>]) -> Vec<RunFailure> {
+    let mut all: BTreeMap<&str, RunFailure> = BTreeMap::new();
+    for row in rows {
+        let Some(failure) = &row.run.failure else { continue };
+        let known = all.entry(&failure.signature).or_insert_with(|| RunFailure {
+            signature: failure.signature.clone(),
+            message: failure.message.chars().take(500).collect(),
+            ..RunFailure::default()
+        });
+        known.count += 1;
+        if known.applications.len() < NAMED {
+            known.applications.push(row.member.name.to_owned());
+        }
+    }
+    let mut all: Vec<RunFailure> = all.into_values().collect();
+    all.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+    all.truncate(SIGNATURES);
+    all
+}

@@ -1,0 +1,96 @@
+//! The transitions of a run, for its history and for notifications.
+
+use jiff::Timestamp;
+
+use crate::notify;
+use wavegate_api::Time;
+use wavegate_api::run::{RolloutRunStatus, TimelineEntry};
+use wavegate_api::time::stored_time;
+
+/// How many are kept.
+const KEPT: usize = 50;
+
+/// A transition to record.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Transition {
+    pub what: &'static str,
+    pub subject: String,
+    pub by: String,
+    pub message: String,
+}
+
+/// Adds a transition.
+pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Timestamp) {
+    let Transition { what, subject, by, message } = transition;
+    status.transitions = notify::transition_count(status) + 1;
+    status.timeline.push(TimelineEntry {
+        at: Some(Time(stored_time(now))),
+        what: what.to_owned(),
+        subject,
+        by,
+        message: message.chars().take(300).collect(),
+        ..TimelineEntry::default()
+    });
+    let surplus = status.timeline.len().saturating_sub(KEPT);
+    status.timeline.drain(..surplus);
+}
+
+/// Adds what differs between two states of a run.
+pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: Timestamp) {
+    let mut found = Vec::new();
+    for (number, step) in new.steps.iter().enumerate() {
+        let before = old.steps.get(number);
+        let subject = (number + 1).to_string();
+        let was = |of: fn(&wavegate_api::run::RunStep) -> bool| before.is_some_and(of);
+        if step.opened_at.is_some() && !was(|step| step.opened_at.is_some()) {
+            let what = "StepOpened";
+            found.push(Transition { what, subject: subject.clone(), ..Transition::default() });
+        }
+        if step.completed_at.is_some() && !was(|step| step.completed_at.is_some()) {
+            let what = "StepCompleted";
+            found.push(Transition { what, subject, ..Transition::default() });
+        }
+    }
+    for gate in &new.gates {
+        let before =
+            old.gates.iter().find(|one| one.name == gate.name && one.policy == gate.policy);
+        let given = before.map(|gate| gate.approved_by.as_slice()).unwrap_or_default();
+        for by in gate.approved_by.iter().filter(|by| !given.contains(by)) {
+            let (what, subject) = ("GateApproved", gate.name.clone());
+            found.push(Transition { what, subject, by: by.clone(), ..Transition::default() });
+        }
+        let known = before.map(|gate| gate.void.as_slice()).unwrap_or_default();
+        for by in gate.void.iter().filter(|by| !known.contains(by)) {
+            let message = "the approval was for other targets".to_owned();
+            let (what, subject) = ("ApprovalVoid", gate.name.clone());
+            found.push(Transition { what, subject, by: by.clone(), message });
+        }
+        if gate.is_open() && before.is_none_or(|gate| !gate.is_open()) {
+            let (what, subject) = ("GateOpened", gate.name.clone());
+            found.push(Transition { what, subject, ..Transition::default() });
+        }
+    }
+    for failure in &new.failures {
+        if !old.failures.iter().any(|known| known.signature == failure.signature) {
+            let subject = failure.applications.first().cloned().unwrap_or_default();
+            let (what, message) = ("Failed", failure.message.clone());
+            found.push(Transition { what, subject, message, ..Transition::default() });
+        }
+    }
+    for skipped in new.skipped.iter().filter(|name| !old.skipped.contains(name)) {
+        let (what, subject) = ("Skipped", skipped.clone());
+        found.push(Transition { what, subject, ..Transition::default() });
+    }
+    for message in new.without_effect.iter().filter(|text| !old.without_effect.contains(text)) {
+        let (what, message) = ("WithoutEffect", message.clone());
+        found.push(Transition { what, message, ..Transition::default() });
+    }
+    if new.phase != old.phase || old.started_at.is_none() {
+        let what = new.phase.as_str();
+        let (by, message) = (new.ended_by.clone(), new.message.clone());
+        found.push(Transition { what, by, message, ..Transition::default() });
+    }
+    for transition in found {
+        add(new, transition, now);
+    }
+}
