@@ -313,18 +313,6 @@ pub(super) fn one(summary: &SetSummary) -> String {
 
 /// Like [`one`], with ages at this time.
 pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
-    let row = |member: &ApplicationRow| {
-        [
-            member.application.clone(),
-            member.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
-            or_dash(member.phase),
-            or_dash(&member.sync),
-            or_dash(&member.health),
-            or_dash(&member.operation),
-            output::age(&member.since, now),
-            member.message.clone(),
-        ]
-    };
     let title = format!(
         "ApplicationSet {}/{}: {}",
         summary.namespace, summary.application_set, summary.message
@@ -340,10 +328,24 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
         text.push_str(&format!("note: {truncated}; this table does\n"));
     }
     if !summary.applications.is_empty() {
-        let header =
-            ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "OPERATION", "FOR", "MESSAGE"];
         text.push('\n');
-        text.push_str(&output::table(header, summary.applications.iter().map(row)));
+        text.push_str(&applications(&summary.applications, now));
     }
     text
+}
+
+/// The table of the Applications of a set, with ages at this time.
+fn applications(rows: &[ApplicationRow], now: Timestamp) -> String {
+    let columns: [(&str, &dyn Fn(&ApplicationRow) -> String); 8] = [
+        ("APPLICATION", &|row| row.application.clone()),
+        ("STEP", &|row| row.step.map_or_else(|| "-".to_owned(), |step| step.to_string())),
+        ("PHASE", &|row| or_dash(row.phase)),
+        ("SYNC", &|row| or_dash(&row.sync)),
+        ("HEALTH", &|row| or_dash(&row.health)),
+        ("OPERATION", &|row| or_dash(&row.operation)),
+        ("FOR", &|row| output::age(&row.since, now)),
+        ("MESSAGE", &|row| row.message.clone()),
+    ];
+    let cells = |row: &ApplicationRow| columns.map(|(_, cell)| cell(row));
+    output::table(columns.map(|(header, _)| header), rows.iter().map(cells))
 }

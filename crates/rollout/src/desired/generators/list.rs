@@ -3,13 +3,15 @@
 use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, kind, list_of, object, text, wrong_type};
-use super::scope::{Generator, GeneratorScope, ParameterSets};
+use super::scope::{Generator, GeneratorScope, ParameterOrigin, ParameterSets};
 use crate::desired::texts::Texts;
 use wavegate_api::yaml;
 
 /// The list generator.
-pub(super) static LIST: Generator =
-    Generator::new("list", &["elements", "elementsYaml", "template"], generate);
+pub(super) static LIST: Generator = Generator {
+    origin: ParameterOrigin::Spec,
+    ..Generator::new("list", &["elements", "elementsYaml", "template"], generate)
+};
 
 fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
     let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;

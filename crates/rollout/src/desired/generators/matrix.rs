@@ -4,15 +4,18 @@ use serde_json::Value;
 
 use super::combine::{merge_over, union};
 use super::element::{Element, Failure, list_of};
-use super::scope::{Generator, GeneratorScope, ParameterSets};
+use super::scope::{Generator, GeneratorScope, ParameterOrigin, ParameterSets};
 use crate::desired::texts::Texts;
 
 const FIRST: &str = "generators[0]";
 const SECOND: &str = "generators[1]";
 
 /// The matrix generator.
-pub(super) static MATRIX: Generator =
-    Generator { declare, ..Generator::new("matrix", &["generators", "template"], generate) };
+pub(super) static MATRIX: Generator = Generator {
+    declare,
+    origin: ParameterOrigin::Elements,
+    ..Generator::new("matrix", &["generators", "template"], generate)
+};
 
 fn declare<'a>(generator: &'a Value, _: &GeneratorScope<'_, '_>) -> Result<&'a [Value], Failure> {
     children(generator).map(<[Value; 2]>::as_slice)

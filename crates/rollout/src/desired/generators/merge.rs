@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use super::combine::merge_over;
 use super::element::{Element, Failure, list_of, texts_of};
-use super::scope::{Generator, GeneratorScope, ParameterSets};
+use super::scope::{Generator, GeneratorScope, ParameterOrigin, ParameterSets};
 use crate::desired::texts::Texts;
 
 /// The merge generator.
 pub(super) static MERGE: Generator = Generator {
     declare,
+    origin: ParameterOrigin::Elements,
     ..Generator::new("merge", &["generators", "mergeKeys", "template"], generate)
 };
 

@@ -23,6 +23,17 @@ use wavegate_api::selector::Selector;
 /// The deepest nesting: matrix and merge in matrix and merge (AS-004).
 const MAX_DEPTH: usize = 2;
 
+/// Where parameter sets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParameterOrigin {
+    /// Written in the generator.
+    Spec,
+    /// Combined from those of other generators.
+    Elements,
+    /// Observed: in a cluster, a repository or a service.
+    Outside,
+}
+
 /// What a generator gives.
 pub(super) type ParameterSets = Result<Vec<Element>, Failure>;
 
@@ -32,6 +43,8 @@ pub(super) struct Generator {
     pub key: &'static str,
     /// Its fields.
     pub fields: &'static [&'static str],
+    /// Where its parameter sets come from.
+    pub origin: ParameterOrigin,
     /// The interval at which it is evaluated again, unless its field `requeueAfterSeconds` says
     /// another one.
     pub requeue_after: fn(&Inputs) -> Duration,
@@ -43,7 +56,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// One that combines no elements.
+    /// One that looks at something outside.
     pub const fn new(
         key: &'static str,
         fields: &'static [&'static str],
@@ -52,19 +65,11 @@ impl Generator {
         Self {
             key,
             fields,
+            origin: ParameterOrigin::Outside,
             requeue_after: |_| PROVIDER_REQUEUE_AFTER,
             declare: |_, _| Ok(&[]),
             generate,
         }
-    }
-
-    /// Whether it reads what is not in the spec.
-    fn is_observed(&self) -> bool {
-        !self.combines() && self.key != "list"
-    }
-
-    fn combines(&self) -> bool {
-        matches!(self.key, "matrix" | "merge")
     }
 }
 
@@ -255,7 +260,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         let sets = sets.map(|set| Element { field: join(place, &set.field), ..set });
         let sets: Vec<Element> = sets.collect();
         let mut path = join(self.element, &path);
-        if self.is_interpolated && generator.is_observed() {
+        if self.is_interpolated && generator.origin == ParameterOrigin::Outside {
             path = self.evaluation.reads.evaluation(path, fields);
         }
         let found = self.evaluation.finding(&sets);
@@ -301,7 +306,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
             );
             return Err(Failure::new("", cause));
         };
-        if generator.combines() && self.depth + 1 >= MAX_DEPTH {
+        if generator.origin == ParameterOrigin::Elements && self.depth + 1 >= MAX_DEPTH {
             let cause = "a matrix or merge generator can be nested once only";
             return Err(Failure::new(generator.key, cause));
         }
@@ -371,7 +376,9 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
                 ("values", Value::Object(values)) if own_values => {
                     self.interpolate_values(values, &place, parameters)?
                 }
-                ("generators", Value::Array(children)) if generator.combines() => {
+                ("generators", Value::Array(children))
+                    if generator.origin == ParameterOrigin::Elements =>
+                {
                     let mut elements = Vec::with_capacity(children.len());
                     for (index, child) in children.iter().enumerate() {
                         let place = format!("{place}[{index}]");
