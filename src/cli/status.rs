@@ -336,7 +336,8 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
 
 /// The table of the Applications of a set, with ages at this time.
 fn applications(rows: &[ApplicationRow], now: Timestamp) -> String {
-    let columns: [(&str, &dyn Fn(&ApplicationRow) -> String); 8] = [
+    type Cell<'a> = &'a dyn Fn(&ApplicationRow) -> String;
+    let columns: [(&str, Cell<'_>); 8] = [
         ("APPLICATION", &|row| row.application.clone()),
         ("STEP", &|row| row.step.map_or_else(|| "-".to_owned(), |step| step.to_string())),
         ("PHASE", &|row| or_dash(row.phase)),

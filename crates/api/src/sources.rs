@@ -61,9 +61,9 @@ pub fn compared_revisions(application: &Value) -> Vec<String> {
     application.pointer("/status/sync").map(listed_revisions).unwrap_or_default()
 }
 
-/// Gives types with these fields their revisions.
-macro_rules! revisions {
-    ($($module:ident::$name:ident,)*) => {$(
+/// Gives a type with these fields its revisions.
+macro_rules! with_revisions {
+    ($module:ident::$name:ident) => {
         impl super::$module::$name {
             /// The revisions, by source: `revisions` if one of them is set, else `revision` as the
             /// only item; empty when neither is set (AS-351).
@@ -71,20 +71,18 @@ macro_rules! revisions {
                 listed(&self.revision, &self.revisions)
             }
         }
-    )*};
+    };
 }
 
-revisions! {
-    app_status::SyncStatus,
-    app_status::RevisionHistory,
-    app_view::SyncResultView,
-    live::LiveSyncStatus,
-    live::LiveSyncResult,
-    live::LiveSync,
-    operation::SyncOperation,
-    operation::SyncOperationResult,
-    operation::SyncRequestView,
-}
+with_revisions!(app_status::SyncStatus);
+with_revisions!(app_status::RevisionHistory);
+with_revisions!(app_view::SyncResultView);
+with_revisions!(live::LiveSyncStatus);
+with_revisions!(live::LiveSyncResult);
+with_revisions!(live::LiveSync);
+with_revisions!(operation::SyncOperation);
+with_revisions!(operation::SyncOperationResult);
+with_revisions!(operation::SyncRequestView);
 
 /// The same of typed fields.
 fn listed(revision: &str, revisions: &[String]) -> Vec<String> {

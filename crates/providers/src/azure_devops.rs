@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::failure::ProviderError;
 use super::github::Label;
 use super::http::{Api, Listing, Page, Pages, Reply, path_segments, segment};
-use super::listing::Scm;
+use super::scm::Scm;
 use wavegate_rollout::desired::queries::{Branch, PullRequest, PullRequests, Repository};
 
 /// The public server.

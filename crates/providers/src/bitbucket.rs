@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::failure::ProviderError;
 use super::http::{Api, Listing, Page, Pages, Reply, continued, path_segments, segment};
-use super::listing::Scm;
+use super::scm::Scm;
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::bitbucket::{Link, clone_url};
 use super::failure::{ProviderError, existing};
 use super::http::{Api, Listing, Page, Pages, Reply, path_segments, segment};
-use super::listing::Scm;
+use super::scm::Scm;
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };

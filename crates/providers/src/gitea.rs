@@ -8,7 +8,7 @@ use super::failure::{ProviderError, existing};
 use super::github::{Label, Request};
 use super::gitlab::ListedBranch;
 use super::http::{Api, Listing, PARALLEL, Page, Pages, Reply, path_segments, segment};
-use super::listing::{Scm, compiled};
+use super::scm::{Scm, compiled};
 use wavegate_rollout::desired::queries::{
     Branch, PullRequest, PullRequests, Repository, ScmRepositories,
 };

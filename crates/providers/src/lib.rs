@@ -35,6 +35,7 @@ mod providers;
 mod pull_requests;
 mod rate_limit;
 mod redirect;
+mod scm;
 mod settings;
 
 use std::sync::Arc;

@@ -7,8 +7,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::code_commit::CodeCommit;
 use super::failure::ProviderError;
-use super::http::{Api, Listing, PARALLEL, Pages};
+use super::http::{Listing, PARALLEL, Pages};
 use super::providers::{Asker, ProviderAnswer, Providers};
+use super::scm::{Scm, compiled};
 use super::{azure_devops, bitbucket, bitbucket_server, gitea, github, gitlab};
 use wavegate_rollout::desired::queries::{
     Answer, Branch, Filters, QueryKind, Repository, ScmRepositories, Selected,
@@ -17,16 +18,9 @@ use wavegate_rollout::desired::queries::{
 /// The most branches of one answer.
 const MAX_BRANCHES: usize = 100_000;
 
-/// The API of a server of source code, and what is asked.
-#[derive(Debug)]
-pub(super) struct Scm {
-    pub api: Api,
-    pub query: ScmRepositories,
-}
-
 /// A server of source code.
 #[allow(clippy::large_enum_variant, reason = "there is one for each query")]
-enum Server {
+enum ScmServer {
     GitHub(Scm),
     GitLab(Scm),
     Gitea(Scm),
@@ -39,18 +33,18 @@ enum Server {
 macro_rules! each {
     ($server:expr, $ask:ident($($of:expr),*)) => {
         match $server {
-            Server::GitHub(scm) => github::$ask(scm, $($of),*).await,
-            Server::GitLab(scm) => gitlab::$ask(scm, $($of),*).await,
-            Server::Gitea(scm) => gitea::$ask(scm, $($of),*).await,
-            Server::Bitbucket(scm) => bitbucket::$ask(scm, $($of),*).await,
-            Server::BitbucketServer(scm) => bitbucket_server::$ask(scm, $($of),*).await,
-            Server::AzureDevOps(scm) => azure_devops::$ask(scm, $($of),*).await,
-            Server::CodeCommit(one) => one.$ask($($of),*).await,
+            ScmServer::GitHub(scm) => github::$ask(scm, $($of),*).await,
+            ScmServer::GitLab(scm) => gitlab::$ask(scm, $($of),*).await,
+            ScmServer::Gitea(scm) => gitea::$ask(scm, $($of),*).await,
+            ScmServer::Bitbucket(scm) => bitbucket::$ask(scm, $($of),*).await,
+            ScmServer::BitbucketServer(scm) => bitbucket_server::$ask(scm, $($of),*).await,
+            ScmServer::AzureDevOps(scm) => azure_devops::$ask(scm, $($of),*).await,
+            ScmServer::CodeCommit(one) => one.$ask($($of),*).await,
         }
     };
 }
 
-impl Server {
+impl ScmServer {
     async fn open(
         providers: &Providers,
         query: &ScmRepositories,
@@ -85,12 +79,6 @@ impl Server {
     }
 }
 
-/// The filters of a query.
-pub(super) fn compiled(query: &ScmRepositories) -> Result<Filters, ProviderError> {
-    Filters::new(&query.filters)
-        .map_err(|(place, cause)| ProviderError::new(format!("filters{place}: {cause}")))
-}
-
 /// Lists the branches.
 pub(super) async fn ask(
     providers: &Providers,
@@ -98,7 +86,7 @@ pub(super) async fn ask(
     asker: &Asker,
 ) -> Result<ProviderAnswer, ProviderError> {
     let filters = compiled(query)?;
-    let server = Server::open(providers, query, asker).await?;
+    let server = ScmServer::open(providers, query, asker).await?;
     let Pages { items, several } = server.repositories().await?;
     let is_paged = AtomicBool::new(several);
     let (filters, server, paged) = (&filters, &server, &is_paged);
@@ -136,7 +124,7 @@ pub(super) async fn ask(
 }
 
 async fn is_selected(
-    server: &Server,
+    server: &ScmServer,
     filters: &Filters,
     branch: &Branch,
 ) -> Result<bool, ProviderError> {

@@ -23,6 +23,9 @@ const SERIES: usize = 2_000;
 /// What was counted, by the labels after those of the Application.
 type Counts = BTreeMap<Labels, u64>;
 
+/// Which of the counts of an Application.
+type CountsOf = fn(&Done) -> &Counts;
+
 /// What was done for one Application.
 #[derive(Debug, Default)]
 struct Done {
@@ -149,7 +152,7 @@ impl Operations {
         by.retain(|key, _| exists(key));
         let mut keys: Vec<&ObjectKey> = by.keys().collect();
         keys.sort();
-        let counted: [(&str, &str, fn(&Done) -> &Counts); 3] = [
+        let counted: [(&str, &str, CountsOf); 3] = [
             ("argocd_app_sync", "Syncs that have ended", |done| &done.syncs),
             ("argocd_app_sync_duration_seconds", "Whole seconds of the syncs that have ended", {
                 |done| &done.seconds

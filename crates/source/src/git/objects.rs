@@ -23,6 +23,10 @@ const MAX_FETCHES: usize = 64;
 /// Depth of fetching all branches, for servers that do not serve a commit by its hash.
 const FALLBACK_DEPTH: &str = "--depth=1000";
 
+/// All branches and tags.
+const ALL_REFS: [&str; 2] =
+    ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
+
 /// Disables all attributes that change the exported files.
 const NO_ATTRIBUTES: &str = "* -text -eol -crlf -ident -filter -working-tree-encoding\n";
 
@@ -144,6 +148,15 @@ impl Objects {
         })
     }
 
+    /// A directory in which objects of the format can be fetched, made anew if need be.
+    async fn ready(&mut self, remote: Remote<'_>, is_sha256: bool) -> Result<Format, SourceError> {
+        let format = if is_sha256 { Format::Sha256 } else { Format::Sha1 };
+        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
+            self.recreate(remote, format).await?;
+        }
+        Ok(format)
+    }
+
     /// Records the end of a fetch.
     async fn fetched(&mut self, outcome: &Result<(), SourceError>) {
         if let Err(SourceError::MissingRevision { .. }) | Ok(()) = outcome {
@@ -198,7 +211,7 @@ impl Objects {
                 return Ok(());
             }
         }
-        self.git_fetch(remote, FALLBACK_DEPTH, &history::ALL.map(str::to_owned)).await
+        self.git_fetch(remote, FALLBACK_DEPTH, &ALL_REFS.map(str::to_owned)).await
     }
 
     async fn git_fetch(

@@ -5,14 +5,10 @@
 
 use std::ffi::OsString;
 
-use super::{Format, MAX_FETCHES, Objects, Remote, Revision, SourceError, is_full_hash};
+use super::{ALL_REFS, Objects, Remote, Revision, SourceError, is_full_hash};
 
 /// Files are left out where the server supports that.
 const COMMITS_ONLY: &str = "--filter=tree:0";
-
-/// All branches and tags.
-pub(super) const ALL: [&str; 2] =
-    ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
 
 /// How the message of a commit begins a line that approves all commits before it.
 const SEAL: &str = "--grep=^Argocd-gpg-seal:";
@@ -43,7 +39,7 @@ impl Objects {
             if let Err(SourceError::MissingRevision { detail, .. }) = &outcome
                 && detail.contains("unadvertised")
             {
-                outcome = self.fetch_commits(remote, &ALL.map(str::to_owned)).await;
+                outcome = self.fetch_commits(remote, &ALL_REFS.map(str::to_owned)).await;
                 complete = sha;
             }
             outcome.map_err(|error| match error {
@@ -82,20 +78,8 @@ impl Objects {
         is_sha256: bool,
     ) -> Result<Option<String>, SourceError> {
         self.ready(remote, is_sha256).await?;
-        self.fetch_commits(remote, &ALL.map(str::to_owned)).await?;
+        self.fetch_commits(remote, &ALL_REFS.map(str::to_owned)).await?;
         Ok(self.commit(remote, short).await.ok())
-    }
-
-    pub(super) async fn ready(
-        &mut self,
-        remote: Remote<'_>,
-        is_sha256: bool,
-    ) -> Result<Format, SourceError> {
-        let format = if is_sha256 { Format::Sha256 } else { Format::Sha1 };
-        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
-            self.recreate(remote, format).await?;
-        }
-        Ok(format)
     }
 
     /// Fetches commits with all that lead to them, without their files.
