@@ -22,7 +22,7 @@ pub struct ReadError {
 /// # use serde_json::json;
 /// # use wavegate_api::{self as api, ApplicationSpec};
 /// let spec = json!({"syncPolicy": {"retry": {"limit": "five"}}});
-/// let error = api::read::<ApplicationSpec>(&spec).unwrap_err();
+/// let error = api::read_typed::<ApplicationSpec>(&spec).unwrap_err();
 /// assert_eq!(error.path, "syncPolicy.retry.limit");
 /// ```
 pub fn read_typed<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
