@@ -12,6 +12,9 @@ use super::read::read_leniently;
 use super::resource_key::ResourceKey;
 use super::time;
 
+/// Where the resources are.
+const RESOURCES: &str = "/status/resources";
+
 /// Where the results of the resources are.
 const RESULTS: &str = "/status/operationState/syncResult/resources";
 
@@ -177,7 +180,7 @@ impl SpecView {
 impl ResourceView {
     /// Reads the rows of the resources in the status of an Application, as they are asked for.
     pub fn rows(application: &Value) -> impl Iterator<Item = Self> {
-        application.items("/status/resources").iter().map(read_leniently)
+        application.items(RESOURCES).iter().map(read_leniently)
     }
 
     /// The same without those that are Synced, and Healthy or without a health.
@@ -185,7 +188,7 @@ impl ResourceView {
         let is_settled = |row: &&Value| {
             row.field("status") == "Synced" && matches!(row.text("/health/status"), "" | "Healthy")
         };
-        let rows = application.items("/status/resources").iter();
+        let rows = application.items(RESOURCES).iter();
         rows.filter(move |row| !is_settled(row)).map(read_leniently)
     }
 

@@ -46,18 +46,24 @@ pub fn read_leniently<T: DeserializeOwned + Default>(value: &Value) -> T {
     }
     let mut value = value.clone();
     for _ in 0..MAX_LEFT_OUT {
-        match serde_path_to_error::deserialize::<_, T>(&value) {
+        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
             Ok(read) => return read,
-            Err(error) if leave_out(&mut value, error.path()).is_none() => break,
-            Err(_) => {}
+            Err(error) => error,
+        };
+        let is_wrong_type = error.inner().to_string().starts_with("invalid type");
+        if leave_out(&mut value, error.path(), is_wrong_type).is_none() {
+            break;
         }
     }
     T::default()
 }
 
 /// Removes the field at a path. An item of a list becomes an empty object, so that the others
-/// keep their places.
-fn leave_out(value: &mut Value, path: &Path) -> Option<()> {
+/// keep their places; if that has the wrong type as well, it is not a list of objects.
+///
+/// A list may have more items of a wrong type than are left out one by one, so those of one type
+/// go at once. Not objects: what is wrong may be a field of this one, which not each path names.
+fn leave_out(value: &mut Value, path: &Path, is_wrong_type: bool) -> Option<()> {
     let mut at = value;
     let segments: Vec<&Segment> = path.iter().collect();
     let (last, parents) = segments.split_last()?;
@@ -71,16 +77,20 @@ fn leave_out(value: &mut Value, path: &Path) -> Option<()> {
     match (*last, at) {
         (Segment::Map { key }, Value::Object(fields)) => fields.remove(key).map(drop),
         (Segment::Seq { index }, Value::Array(items)) => {
-            let item = items.get(*index)?.clone();
-            if item.as_object().is_some_and(serde_json::Map::is_empty) {
-                // Not a list of objects.
-                items.retain(|one| !one.is_object());
-                return Some(());
-            }
-            // All of its type at once: a list may have more of them than are left out one by one.
-            let same_type = |one: &&mut Value| discriminant(&**one) == discriminant(&item);
-            for wrong in items.iter_mut().filter(same_type) {
-                *wrong = Value::Object(serde_json::Map::new());
+            let empty = || Value::Object(serde_json::Map::new());
+            let item = items.get_mut(*index)?;
+            match item {
+                Value::Object(fields) if !fields.is_empty() => fields.clear(),
+                Value::Object(_) if is_wrong_type => items.retain(|one| !one.is_object()),
+                Value::Object(_) => drop(items.remove(*index)),
+                _ if is_wrong_type => {
+                    let of_type = |one: &Value| (discriminant(one), one.is_f64());
+                    let wrong = of_type(item);
+                    for one in items.iter_mut().filter(|one| of_type(one) == wrong) {
+                        *one = empty();
+                    }
+                }
+                _ => *item = empty(),
             }
             Some(())
         }

@@ -223,6 +223,11 @@ fn automated_sync_is_enabled_unless_disabled() {
     }
 }
 
+#[derive(Default, serde::Deserialize)]
+struct Small {
+    values: Vec<u8>,
+}
+
 /// However many items of a list are wrong, the others and the other fields are read.
 #[test]
 fn wrong_items_of_a_list_hide_nothing_else() {
@@ -237,6 +242,19 @@ fn wrong_items_of_a_list_hide_nothing_else() {
         assert_eq!(spec.project, "shop");
         assert_eq!(spec.sync_policy.unwrap().sync_options, ["Prune=false", "Validate=false"]);
     }
+    // An object of which a field is wrong is none of the others, also where no path names the
+    // field: these types keep fields that they do not know.
+    let window = |kind: Value| json!({"kind": kind, "schedule": "* * * * *", "duration": "1h"});
+    for wrong in [json!(5), json!({}), json!([])] {
+        let raw =
+            json!({"syncWindows": [window(json!("deny")), window(wrong), window(json!("allow"))]});
+        let windows = read_leniently::<AppProjectSpec>(&raw).sync_windows;
+        let kinds: Vec<&str> = windows.iter().map(|window| window.kind.as_str()).collect();
+        assert_eq!(kinds, ["deny", "", "allow"], "{raw}");
+    }
+    // A value that is wrong is no type that is.
+    let raw = json!({"values": [1, -1, 2]});
+    assert_eq!(read_leniently::<Small>(&raw).values, [1, 2]);
     // The objects of a list keep their places.
     let raw = json!({"sources": [{"path": "a"}, 1, {"path": "b"}]});
     let sources = read_leniently::<ApplicationSpec>(&raw).sources;

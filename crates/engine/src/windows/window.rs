@@ -120,7 +120,7 @@ fn read(index: usize, entry: &Value, semantics: Semantics) -> Window {
         &zone,
         and_operator
     ]);
-    let timing = [&*kind, &schedule, &length, &zone];
+    let timing = Timing { kind: &kind, schedule: &schedule, length: &length, zone: &zone };
     let rule = rule_of(timing, fields.problems, &mut warnings).map_err(|problems| {
         // Of what is not an object, a single error.
         let is_object = entry.is_object();
@@ -144,10 +144,17 @@ fn read(index: usize, entry: &Value, semantics: Semantics) -> Window {
     }
 }
 
-/// When a window is active and what it then does, unless there are `problems`, of the other
-/// fields or of these.
+/// When a window is active and what it then does, as written.
+struct Timing<'a> {
+    kind: &'a str,
+    schedule: &'a str,
+    length: &'a str,
+    zone: &'a str,
+}
+
+/// Its rule, unless there are `problems`, of the other fields or of these.
 fn rule_of(
-    [kind, schedule, length, zone]: [&str; 4],
+    Timing { kind, schedule, length, zone }: Timing<'_>,
     mut problems: Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Rule, Vec<String>> {
