@@ -68,6 +68,7 @@ mod mistakes;
 mod notify;
 pub mod policies;
 mod policy_objects;
+mod roles;
 mod rules;
 mod seed_example;
 mod server_side_diff;
@@ -245,6 +246,13 @@ mod newest {
         async fn a_broken_rule_fails_in_its_wave_with_its_words() {
             if let Some(world) = crate::support::World::cluster("rules").await {
                 crate::e2e::rules::a_broken_rule_fails_in_its_wave_with_its_words(world).await;
+            }
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn roles_change_what_is_theirs_and_nothing_else() {
+            if let Some(world) = crate::support::World::cluster("roles").await {
+                crate::e2e::roles::roles_change_what_is_theirs_and_nothing_else(world).await;
             }
         }
 

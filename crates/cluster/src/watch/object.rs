@@ -60,6 +60,11 @@ impl StoredObject {
         self.read_leniently::<Generation>().metadata.generation
     }
 
+    /// When it was created, as written: in seconds and UTC, so that texts compare like times.
+    pub fn created(&self) -> String {
+        self.read_leniently::<Creation>().metadata.creation_timestamp
+    }
+
     /// The object with its tree.
     pub fn parsed(&self) -> ParsedObject {
         ParsedObject { value: Arc::new(self.parse()), object: self.clone() }
@@ -141,6 +146,19 @@ struct Generation {
 #[serde(default)]
 struct MetadataWithGeneration {
     generation: Option<i64>,
+}
+
+/// What [`StoredObject::created`] reads.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Creation {
+    metadata: MetadataWithCreation,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct MetadataWithCreation {
+    creation_timestamp: String,
 }
 
 impl From<Value> for StoredObject {

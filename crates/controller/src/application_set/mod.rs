@@ -57,7 +57,7 @@ use context::{Context, Request};
 pub use repositories::{Reading, read_repository};
 pub use signed::{ByProject as DemandsByProject, project_reads};
 use wavegate_api::ObjectKey;
-use wavegate_cluster::watch::control_plane::{Kind, ObjectChange, Origin, SetOwner, set_owner};
+use wavegate_cluster::watch::control_plane::{Kind, ObjectChange, Origin, set_owner};
 use wavegate_cluster::watch::object::{StoredObject, kind_resource};
 use wavegate_providers::{Objects, Providers};
 use wavegate_rollout::application_set::decision::NextReconcile;
@@ -178,11 +178,9 @@ async fn enqueue_changes(
                     .map(|owner| ObjectKey::new(&change.key.namespace, &owner.name))
                     .collect();
                 keys.dedup();
-                let [new, old] =
-                    [&change.new, &change.old].map(|one| one.as_ref().and_then(set_owner));
-                let uid = |owner: &Option<SetOwner>| owner.as_ref().map(|owner| owner.uid.clone());
-                if change.new.is_none() || uid(&new) != uid(&old) {
-                    let owner = new.map(|owner| owner.name).unwrap_or_default();
+                if is_other_owner(&change) {
+                    let owner = change.new.as_ref().and_then(set_owner);
+                    let owner = owner.map(|owner| owner.name).unwrap_or_default();
                     keys.extend(context.claimants(&change.key, &owner));
                 }
                 // Most clusters have Applications of no set as well.
@@ -193,7 +191,8 @@ async fn enqueue_changes(
                 }
             }
             // Nor do changes of a status, which this controller writes alone.
-            Kind::Policy | Kind::Run if !is_other_spec(&change) => {}
+            Kind::Policy if !is_other_spec(&change) => {}
+            Kind::Run if !is_other_spec(&change) && !is_lost(&change) => {}
             Kind::Policy => {
                 let keys = context.core.control_plane.sets.keys().into_iter();
                 keys.filter(|set| set.namespace == change.key.namespace)
@@ -210,6 +209,17 @@ async fn enqueue_changes(
             }
         }
     }
+}
+
+/// Whether the object is gone, or another ApplicationSet controls it than before.
+fn is_other_owner(change: &ObjectChange) -> bool {
+    let uid = |one: &Option<StoredObject>| Some(set_owner(one.as_ref()?)?.uid);
+    change.new.is_none() || uid(&change.new) != uid(&change.old)
+}
+
+/// Whether no ApplicationSet controls an object that there is.
+fn is_lost(change: &ObjectChange) -> bool {
+    change.new.as_ref().is_some_and(|object| set_owner(object).is_none())
 }
 
 /// Whether an Application was compared once more, and nothing differs but the time: not when a

@@ -77,6 +77,9 @@ pub async fn reconcile(
         write_annotations(&set, context, annotations).await?;
         return Ok(Reconciled { next: NextReconcile::Again, has_changed: true });
     }
+    if !set.is_deleting {
+        run_record::restore_owners(&set, &mut memory.run_observation, context).await;
+    }
     if let Some(run) = decision.run() {
         match run_record::record(&set, &mut memory.run_observation, run, context, now).await? {
             run_record::Recorded::Done => publish(object, context, &events::run(run)),

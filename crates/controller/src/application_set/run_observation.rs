@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::policies::Reports;
 use wavegate_api::policy::understood_policy_spec;
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
-use wavegate_api::{Raw, ReadError, read_typed};
+use wavegate_api::{ObjectKey, Raw, ReadError, read_typed};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::application_set::generate::generated::Generated;
+use wavegate_rollout::application_set::plan::owner::Identity;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::policy::{Policy, Rules};
 use wavegate_rollout::rollout::run::number_of;
@@ -40,6 +41,27 @@ impl PartialEq for Versions {
 /// A part of an object; absent as its default.
 fn part<T: serde::de::DeserializeOwned + Default>(value: &Value) -> Result<T, ReadError> {
     if value.is_null() { Ok(T::default()) } else { read_typed(value) }
+}
+
+/// The runs of a set.
+///
+/// One whose owner reference somebody has removed is a run all the same: an abort holds, and its
+/// number is taken (ST-060). It is of this set if it was written by the controller after the set
+/// was created; the runs of an earlier set of that name were deleted with it.
+pub(super) fn runs_of(plane: &ControlPlane, set: &Identity) -> Vec<StoredObject> {
+    let mut runs = plane.runs.owned_by(&set.uid);
+    let key = ObjectKey::new(&set.namespace, &set.name);
+    let lost = plane.runs.without_owner(&key);
+    if !lost.is_empty()
+        && let Some(set) = plane.sets.get(&key).filter(|stored| stored.uid() == set.uid)
+    {
+        let created = set.created();
+        let is_of_set = |run: &StoredObject| {
+            run.created() >= created && number_of(run.name()).is_some() && !run.status().is_null()
+        };
+        runs.extend(lost.into_iter().filter(is_of_set));
+    }
+    runs
 }
 
 /// Policies and runs of a set, as read. It can be read again at any time.
@@ -152,7 +174,7 @@ impl RunObservation {
             self.from = from;
             reports.report(&set.id.namespace, &set.id.name, &self.rules, &read);
         }
-        self.observe_runs(plane.runs.owned_by(&set.id.uid));
+        self.observe_runs(runs_of(plane, &set.id));
     }
 
     /// Reads the runs that have changed.

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 
 use super::context::Context;
 use super::notify::{self, marked};
-use super::run_observation::{Run, RunObservation};
+use super::run_observation::{Run, RunObservation, runs_of};
 use crate::error::ReconcileError;
 use wavegate_api::ObjectKey;
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use wavegate_cluster::act::control_plane::rollout_run::{self, NewRun, Written};
+use wavegate_cluster::watch::control_plane::set_owner;
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::rollout::run::{RunDecision, number_of};
@@ -22,6 +23,38 @@ pub(super) enum Recorded {
     Unwritten,
     /// The run has changed in the meantime, or its name is taken: it decides again.
     Outdated,
+}
+
+/// Gives runs whose owner reference somebody has removed back to the set.
+pub(super) async fn restore_owners(
+    set: &StoredApplicationSet,
+    observation: &mut RunObservation,
+    context: &Context,
+) {
+    let (client, plane) = (&context.core.client, &context.core.control_plane);
+    let runs = observation.runs.iter().map(|run| &run.object);
+    let lost: Vec<_> = runs.filter(|run| set_owner(run).is_none()).cloned().collect();
+    if lost.is_empty() {
+        return;
+    }
+    for run in &lost {
+        let (name, uid) = (&set.id.name, &set.id.uid);
+        match rollout_run::restore_owner(client, &plane.runs, run, name, uid).await {
+            Ok(Written::Done(_)) => {
+                tracing::warn!(run = %run.key(), "the run had lost its owner reference, which is restored");
+            }
+            Ok(Written::Refused(reason)) => {
+                tracing::warn!(run = %run.key(), reason, "cannot restore the owner reference of the run");
+            }
+            // Its next event, or the next reconcile, asks for it again.
+            Ok(Written::Unchanged | Written::Outdated | Written::Absent | Written::Taken) => {}
+            Err(error) => {
+                let error = error_reason(&error);
+                tracing::warn!(run = %run.key(), error, "cannot restore the owner reference of the run");
+            }
+        }
+    }
+    observation.observe_runs(runs_of(plane, &set.id));
 }
 
 /// Records the run of a decision, before anything that follows from it.
@@ -41,7 +74,7 @@ pub(super) async fn record(
     let failure = match write {
         Ok(Written::Done(_) | Written::Unchanged) => {
             observation.written_at = Some(now);
-            observation.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
+            observation.observe_runs(runs_of(&context.core.control_plane, &set.id));
             log(decision);
             notify::check_mark(set, &decision.name, observation, context);
             delete_old(observation, context).await;

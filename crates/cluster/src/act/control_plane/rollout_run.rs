@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
@@ -52,20 +54,11 @@ pub struct NewRun {
 impl NewRun {
     fn to_json(&self) -> Value {
         let set = &self.spec.application_set;
-        let label = (run::SET_LABEL.to_owned(), set.clone());
-        let owner = OwnerReference {
-            api_version: wavegate_api::API_VERSION.to_owned(),
-            kind: application_set::ApplicationSet::KIND.to_owned(),
-            name: set.clone(),
-            uid: self.set_uid.clone(),
-            controller: Some(true),
-            ..OwnerReference::default()
-        };
         let metadata = ObjectMeta {
             namespace: Some(self.key.namespace.clone()),
             name: Some(self.key.name.clone()),
-            labels: (set.len() <= MAX_LABEL).then(|| [label].into()),
-            owner_references: Some(vec![owner]),
+            labels: set_label(set),
+            owner_references: Some(vec![owner(set, &self.set_uid)]),
             ..ObjectMeta::default()
         };
         json!({
@@ -75,6 +68,48 @@ impl NewRun {
             "spec": self.spec,
         })
     }
+}
+
+/// The owner reference of a set's runs.
+fn owner(set: &str, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: wavegate_api::API_VERSION.to_owned(),
+        kind: application_set::ApplicationSet::KIND.to_owned(),
+        name: set.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }
+}
+
+/// The label by which commands find the runs of a set; none where its name is too long for one.
+fn set_label(set: &str) -> Option<BTreeMap<String, String>> {
+    (set.len() <= MAX_LABEL).then(|| [(run::SET_LABEL.to_owned(), set.to_owned())].into())
+}
+
+/// Gives a run back to its set, after somebody has removed the owner reference: without it the
+/// run would outlive the set, and commands would not find it.
+///
+/// # Errors
+///
+/// As [`create_run`].
+pub async fn restore_owner(
+    client: &Client,
+    cache: &Cache,
+    run: &StoredObject,
+    set: &str,
+    set_uid: &str,
+) -> Result<Written, kube::Error> {
+    let owners: Vec<_> = run.owners().iter().cloned().chain([owner(set, set_uid)]).collect();
+    let metadata = ObjectMeta {
+        resource_version: Some(run.resource_version().to_owned()),
+        labels: set_label(set),
+        owner_references: Some(owners),
+        ..ObjectMeta::default()
+    };
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    let api: Api<StoredObject> = kind_api(client, Some(run.namespace()), &kind_resource(run::RUN));
+    settled(api.patch(run.name(), &PatchParams::default(), &patch).await, cache)
 }
 
 /// Creates a run. When the set has it already, it is returned as stored, such as after a crash:

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use parking_lot::{Mutex, RwLock};
+use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::kind::Kind;
@@ -15,6 +16,7 @@ use crate::watch::mutation_cache::{Gone, is_older, number};
 use crate::watch::object::StoredObject;
 use crate::watch::watched::Watched;
 use wavegate_api::ObjectKey;
+use wavegate_api::run::RolloutRunSpec;
 
 /// The source of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct ObjectChange {
 #[derive(Debug)]
 struct Entry {
     object: StoredObject,
-    /// The UID of the ApplicationSet that controls it.
+    /// The UID of the ApplicationSet that controls it; of a run without one, the set that it names.
     owner: Option<Arc<str>>,
     /// The number of the listing in which it was last seen or written.
     listing: u64,
@@ -105,6 +107,12 @@ impl Cache {
         let inner = self.inner.read();
         let keys = inner.owned.get(uid).into_iter().flatten();
         keys.filter_map(|key| Some(inner.objects.get(key)?.object.clone())).collect()
+    }
+
+    /// The runs that name an ApplicationSet and that no set controls: somebody has removed their
+    /// owner reference.
+    pub fn without_owner(&self, set: &ObjectKey) -> Vec<StoredObject> {
+        self.owned_by(&set.to_string())
     }
 
     /// All objects.
@@ -181,9 +189,8 @@ impl Cache {
         }
         let old = inner.take(&key);
         let owner = match self.kind {
-            Kind::Application | Kind::Run => {
-                set_owner(&object).map(|owner| inner.own(&owner.uid, &key))
-            }
+            Kind::Application => set_owner(&object).map(|owner| inner.own(&owner.uid, &key)),
+            Kind::Run => Some(inner.own(&run_owner(&object), &key)),
             Kind::ApplicationSet | Kind::Project | Kind::Secret | Kind::Policy => None,
         };
         inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
@@ -285,4 +292,18 @@ pub fn set_owner(object: &StoredObject) -> Option<SetOwner> {
         |owner: &&OwnerReference| owner.kind == "ApplicationSet" && owner.controller == Some(true);
     let owner = object.owners().iter().find(is_set)?;
     Some(SetOwner { name: owner.name.clone(), uid: owner.uid.clone() })
+}
+
+/// The UID of the ApplicationSet that controls a run; without one, the namespace and name of the
+/// set that the run names, which no UID equals.
+fn run_owner(run: &StoredObject) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Fields {
+        spec: RolloutRunSpec,
+    }
+    set_owner(run).map(|owner| owner.uid).unwrap_or_else(|| {
+        let set = run.read_leniently::<Fields>().spec.application_set;
+        ObjectKey::new(run.namespace(), &set).to_string()
+    })
 }

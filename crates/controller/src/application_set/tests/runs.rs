@@ -27,6 +27,36 @@ async fn a_run_whose_name_is_taken_gets_the_next_number_as_st_002() {
     );
 }
 
+/// Without its owner reference an aborted run was forgotten, and its target promoted by a new one.
+#[tokio::test]
+async fn a_run_that_lost_its_owner_reference_holds_and_gets_it_back_as_st_060() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    let gate = json!({"name": "all", "steps": [1], "approvals": 1});
+    world.create(POLICY, "careful", json!({"gates": [gate]})).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    world.until(RUN, "set-1", |run| run["status"]["phase"] == "AwaitingApproval").await;
+    world.patch(RUN, "set-1", json!({"spec": {"abort": {"by": "oli"}}})).await;
+    world.until(RUN, "set-1", |run| run["status"]["phase"] == "Aborted").await;
+    // Neither is a run of this set: one that a person made, and one of another set.
+    world.create(RUN, "set-7", json!({"applicationSet": "set"})).await;
+    world.create(RUN, "set-8", json!({"applicationSet": "other"})).await;
+    let lost = json!({"metadata": {"ownerReferences": null, "labels": null}});
+    world.patch(RUN, "set-1", lost).await;
+    let is_owned = |run: &Value| run["metadata"]["ownerReferences"][0]["name"] == "set";
+    let run = world.until(RUN, "set-1", is_owned).await;
+    assert_eq!(run["metadata"]["labels"]["wavegate.dev/application-set"], "set", "{run}");
+    assert_eq!(run["status"]["phase"], "Aborted", "{run}");
+    world.patch(POLICY, "careful", json!({"spec": {"gates": null}})).await;
+    world.until(POLICY, "careful", |policy| policy["status"]["observedGeneration"] == 2).await;
+    for name in ["set-7", "set-8"] {
+        let run = world.until(RUN, name, |_| true).await;
+        assert_eq!(run["metadata"]["ownerReferences"], json!(null), "{run}");
+    }
+    let app = world.until("Application", "app", |_| true).await;
+    assert_eq!(app["operation"], json!(null), "{app}");
+}
+
 /// Who reads them knows what a rollout waits for, and who let it go.
 #[tokio::test]
 async fn what_policies_and_people_say_are_events_as_st_080() {
