@@ -21,7 +21,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 
 use node::{Budget, Node};
-pub use node::{MAX_NODES, value_weight};
+pub use node::{MAX_NODES, map_weight, value_weight};
 pub use repeated::Repeated;
 
 /// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes

@@ -95,11 +95,14 @@ pub fn value_weight(value: &Value) -> u64 {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len() as u64,
         Value::Array(items) => items.iter().map(|item| 32 + value_weight(item)).sum(),
-        Value::Object(map) => {
-            let inside = map.iter().map(|(key, value)| key.len() as u64 + value_weight(value));
-            mapping_weight(map.len()) + inside.sum::<u64>()
-        }
+        Value::Object(map) => map_weight(map),
     }
+}
+
+/// The same of a map, with all its memory.
+pub fn map_weight(map: &serde_json::Map<String, Value>) -> u64 {
+    let inside = map.iter().map(|(key, value)| key.len() as u64 + value_weight(value));
+    mapping_weight(map.len()) + inside.sum::<u64>()
 }
 
 /// A value as Kubernetes reads it: string keys, the last of duplicate keys, whole floats

@@ -19,9 +19,10 @@ pub struct Limits {
     pub application_bytes: usize,
     /// The limits of each template.
     pub template: go::TemplateLimits,
-    /// The most parameter sets of all generators together, those inside of matrix and
-    /// merge generators included.
-    pub parameter_sets: usize,
+    /// The most bytes of memory that the parameter sets of all generators take together, those
+    /// inside of matrix and merge generators included. Several ApplicationSets are generated at
+    /// the same time, and what was generated is beside them.
+    pub parameter_bytes: u64,
     /// The most parts of repositories that all generators together read: a matrix may name
     /// another repository for each parameter set.
     pub repository_reads: usize,
@@ -34,7 +35,7 @@ impl Default for Limits {
             bytes: 256 << 20,
             application_bytes: 4 << 20,
             template: go::TemplateLimits::default(),
-            parameter_sets: 400_000,
+            parameter_bytes: 128 << 20,
             repository_reads: 1_000,
         }
     }

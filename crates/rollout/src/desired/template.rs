@@ -11,6 +11,7 @@ use super::missing_key;
 use super::texts::Given;
 use gotemplate::go::{Env, GoTemplate, MissingKey, TemplateOptions};
 use gotemplate::simple;
+use wavegate_api::yaml::map_weight;
 
 #[cfg(test)]
 thread_local! {
@@ -31,8 +32,8 @@ pub struct Engine {
     bytes: usize,
     /// The size of the current one.
     application_bytes: usize,
-    /// The number of parameter sets so far, and their size in bytes.
-    parameters: (usize, usize),
+    /// The memory of all parameter sets so far, in bytes.
+    parameter_bytes: u64,
 }
 
 /// A language, with its compiled templates: each distinct string is compiled
@@ -70,6 +71,8 @@ impl Language {
 
 /// The size of a value besides its text, in bytes.
 const VALUE: usize = 32;
+/// What a parameter set takes beside its values: itself, its origin, and its place in lists.
+const PARAMETER_SET: u64 = 256;
 
 /// The largest factor between the length of a patch and its size when parsed.
 const PATCH: usize = 8;
@@ -97,7 +100,7 @@ impl Engine {
             unwatched: 0,
             bytes: 0,
             application_bytes: 0,
-            parameters: (0, 0),
+            parameter_bytes: 0,
         })
     }
 
@@ -275,16 +278,12 @@ impl Engine {
     ///
     /// The exceeded limit.
     pub fn count_parameters(&mut self, values: &Map<String, Value>) -> Result<(), String> {
-        let (count, bytes) = &mut self.parameters;
-        *count += 1;
-        *bytes = values.iter().fold(*bytes, |sum, (key, value)| sum + key.len() + size(value));
-        if *count > self.limits.parameter_sets {
-            let limit = self.limits.parameter_sets;
-            return Err(format!("limit exceeded: more than {limit} parameter sets"));
-        }
-        if *bytes > self.limits.bytes {
-            let limit = self.limits.bytes;
-            return Err(format!("limit exceeded: the parameters take more than {limit} bytes"));
+        self.parameter_bytes += PARAMETER_SET + map_weight(values);
+        let limit = self.limits.parameter_bytes;
+        if self.parameter_bytes > limit {
+            return Err(format!(
+                "limit exceeded: the parameter sets take more than {limit} bytes of memory"
+            ));
         }
         Ok(())
     }
@@ -357,17 +356,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// The size of a value in bytes, as the limits count it.
-fn size(value: &Value) -> usize {
-    VALUE
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(list) => list.iter().map(size).sum(),
-            Value::Object(object) => {
-                object.iter().map(|(key, value)| key.len() + size(value)).sum()
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
 }

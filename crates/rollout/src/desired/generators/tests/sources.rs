@@ -330,7 +330,7 @@ fn a_list_that_is_too_long_names_the_limit_as_135() {
     world.fails(
         true,
         &matrix(list(numbers.clone().into()), list(numbers.into())),
-        &["g.matrix: limit exceeded: more than 400000 parameter sets"],
+        &["g.matrix: limit exceeded: the parameter sets take more than 134217728 bytes of memory"],
         0,
     );
 }
