@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod absent_settings;
 mod app_diff;
 mod application_metrics;
 mod arguments;
@@ -34,6 +35,7 @@ mod logs;
 mod manifests;
 mod metrics;
 mod newest;
+mod other_controllers;
 mod permissions;
 mod policies;
 mod private_repositories;

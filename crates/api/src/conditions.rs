@@ -19,12 +19,18 @@ pub mod application_set {
     /// Whether Applications are not deleted until a person approves it. Specific to Wavegate.
     pub const DELETIONS_HELD: &str = "DeletionsHeld";
 
+    /// Whether a source of the controllers' settings is gone, whose last settings stay in force.
+    /// Specific to Wavegate.
+    pub const SETTINGS_ABSENT: &str = "SettingsAbsent";
+
     /// Reasons of these conditions.
     pub mod reason {
         /// A generator finds nothing where it found something.
         pub const GENERATOR_FOUND_NOTHING: &str = "GeneratorFoundNothing";
         /// One generation would delete more Applications than a policy permits (ST-050).
         pub const TOO_MANY_DELETIONS: &str = "TooManyDeletions";
+        /// A source of settings had values, and does not exist any more.
+        pub const LAST_SETTINGS_STAY: &str = "LastSettingsStay";
         /// What another set generates is not known.
         pub const OTHER_SET_UNKNOWN: &str = "OtherApplicationSetUnknown";
         /// Parameters were generated.

@@ -84,6 +84,8 @@ pub struct Config {
     pub webhook_addr: Option<String>,
     /// Whether a lease is needed to run.
     pub leader_election: bool,
+    /// Whether the controllers start although others do the same work here.
+    pub allow_other_controllers: bool,
     /// `json`, `text` or `argocd`; a flag may have another text.
     pub log_format: String,
     /// `debug`, `info`, `warn` or `error`; a flag may have another text.
@@ -119,8 +121,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A policy or a namespace pattern that cannot be read: guessing there
-    /// could delete Applications, or change namespaces that are not configured.
+    /// A policy, a sync engine or a namespace pattern that cannot be read: guessing there
+    /// could delete Applications, sync beside another controller, or change namespaces that are
+    /// not configured.
     pub fn resolve(
         flags: Flags,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -128,12 +131,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let (warnings, asked) = (Vec::new(), BTreeSet::new());
         let mut read = Reader { environment, config_map, warnings, asked };
-        let sync_engine = read.pick(
-            flags.sync_engine,
-            sets("sync.engine"),
-            |text| clap::ValueEnum::from_str(text, true).ok(),
-            SyncEngine::default(),
-        );
+        let sync_engine = sync_engine(&mut read, flags.sync_engine)?;
         let application_sets = application_sets(&mut read, &flags, sync_engine)?;
         let mut allow_local_sources = false;
         let names = sets("allow.local.sources");
@@ -158,6 +156,8 @@ impl Config {
         let webhook_addr = read.address(flags.webhook_addr, sets("webhook.addr"), ":7000");
         let (names, mut leader_election) = (sets("enable.leader.election"), false);
         read.flag(flags.enable_leader_election, names, &mut leader_election);
+        let (names, mut beside_others) = (sets("allow.other.controllers"), false);
+        read.flag(flags.allow_other_controllers, names, &mut beside_others);
         Ok(Self {
             application_sets,
             sync_engine,
@@ -168,6 +168,7 @@ impl Config {
             metrics_addr,
             webhook_addr,
             leader_election,
+            allow_other_controllers: beside_others,
             log_format: read.pick(flags.logformat, LOG_FORMAT, log_format, format),
             log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
             without_effect: {
@@ -201,6 +202,18 @@ impl Config {
             application_sets: self.application_sets.clone(),
             applications: embedded.then(|| self.applications.clone()),
         }
+    }
+}
+
+/// Who syncs. The default beside Argo CD would be a second controller that syncs, so a text that is
+/// not understood is refused.
+fn sync_engine(read: &mut Reader<'_>, flag: Option<SyncEngine>) -> Result<SyncEngine, ConfigError> {
+    let found = read.find(sets("sync.engine"));
+    match (flag, found) {
+        (Some(flag), _) => Ok(flag),
+        (None, None) => Ok(SyncEngine::default()),
+        (None, Some((place, text))) => clap::ValueEnum::from_str(text.trim(), true)
+            .map_err(|_| ConfigError::SyncEngine(place, text)),
     }
 }
 

@@ -10,6 +10,7 @@ use wavegate_cluster::act::events::Recorder;
 use wavegate_cluster::watch::control_plane::{ControlPlane, WatchedScope};
 use wavegate_cluster::watch::counted;
 use wavegate_cluster::watch::fence::{self, MayWrite};
+use wavegate_cluster::watch::trust::Trust;
 use wavegate_net::clock::Clock;
 
 /// The part of the context that both controllers have: one set of watches, one memory
@@ -34,11 +35,18 @@ impl Core {
     /// With empty caches: nothing is watched, and no Event is written, until
     /// [`ControlPlane::run`] and [`Recorder::run`] are called.
     pub fn new(client: Client, scope: WatchedScope, clock: Clock) -> Self {
-        let control_plane = Arc::new(ControlPlane::new(scope));
+        Self::trusting(client, scope, Arc::default(), clock)
+    }
+
+    /// The same with what is known already about whom to trust.
+    pub fn trusting(client: Client, scope: WatchedScope, trust: Arc<Trust>, clock: Clock) -> Self {
+        let absent = trust.absent().clone();
+        let control_plane = Arc::new(ControlPlane::trusting(scope, trust));
         let metrics = Metrics::new(
             Arc::clone(&control_plane.sets),
             Arc::clone(&control_plane.runs),
             Arc::clone(&control_plane.applications),
+            absent,
             clock.clone(),
         );
         let client = counted::counted_client(client, metrics.requests());

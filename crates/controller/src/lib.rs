@@ -45,6 +45,7 @@ use crate::settings::{ApplicationSetSettings, ApplicationSettings, Settings};
 use wavegate_cluster::watch::cluster_cache::ClusterReach;
 use wavegate_cluster::watch::control_plane::{Forbidden, WatchedScope};
 use wavegate_cluster::watch::read_only;
+use wavegate_cluster::watch::trust::Trust;
 use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;
 
@@ -92,11 +93,23 @@ impl Controllers {
         sources: Arc<Repositories>,
         clock: Clock,
     ) -> Self {
+        Self::trusting(client, settings, sources, Arc::default(), clock)
+    }
+
+    /// The same after controllers of this process with other settings: what these knew about whom
+    /// to trust, and which settings are absent, stays known.
+    pub fn trusting(
+        client: Client,
+        settings: Settings,
+        sources: Arc<Repositories>,
+        trust: Arc<Trust>,
+        clock: Clock,
+    ) -> Self {
         let client = match settings.application_sets.dry_run {
             true => read_only::read_only_client(client),
             false => client,
         };
-        Self { core: Core::new(client, scope(&settings), clock), settings, sources }
+        Self { core: Core::trusting(client, scope(&settings), trust, clock), settings, sources }
     }
 
     /// Their metrics.

@@ -7,8 +7,13 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
+use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::failure;
 use wavegate_controller::config::CONFIG_MAPS;
+
+/// How [`AbsentSettings`] name them.
+const SOURCES: [&str; CONFIG_MAPS.len()] =
+    ["ConfigMap argocd-cmd-params-cm", "ConfigMap argocd-cm"];
 
 /// How long the API server may take to answer a request for settings.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -28,43 +33,71 @@ pub(super) struct Unread {
     pub is_refused: bool,
 }
 
-/// The keys of the ConfigMaps, which are read again until the API server shows all of them;
-/// `failed` is called after each attempt without success.
-pub(super) async fn until_read(
-    client: &Client,
-    namespace: &str,
-    mut failed: impl AsyncFnMut(Unread),
-) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    for name in CONFIG_MAPS {
-        let (first, longest) = PAUSES;
-        let pauses = ExponentialBuilder::default().with_min_delay(first).with_max_delay(longest);
-        let mut pauses = pauses.without_max_times().build();
-        loop {
-            let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
-            let (error, is_refused) = match attempt.await {
-                Ok(Ok(map)) => {
-                    // The keys of those before take precedence.
-                    for (key, value) in map {
-                        settings.entry(key).or_insert(value);
-                    }
-                    break;
-                }
-                Ok(Err(error)) => (failure::error_reason(&error), !failure::is_transient(&error)),
-                Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
-            };
-            failed(Unread { name, error, is_refused }).await;
-            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
-        }
-    }
-    settings
+/// The ConfigMaps as they were read last.
+#[derive(Debug)]
+pub(super) struct ConfigMaps {
+    /// The keys of those that existed at least once.
+    known: BTreeMap<&'static str, BTreeMap<String, String>>,
+    /// Where those are named that had keys and are gone.
+    absent: AbsentSettings,
 }
 
-async fn config_map(
+impl ConfigMaps {
+    /// None of them was read yet.
+    pub fn new(absent: AbsentSettings) -> Self {
+        Self { known: BTreeMap::new(), absent }
+    }
+
+    /// The keys of the ConfigMaps, which are read again until the API server shows all of them;
+    /// `failed` is called after each attempt without success. The last keys of one that does not
+    /// exist any more count: what they guard must not be open while it is created again.
+    pub async fn until_read(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        mut failed: impl AsyncFnMut(Unread),
+    ) -> BTreeMap<String, String> {
+        let mut settings = BTreeMap::new();
+        for (name, source) in CONFIG_MAPS.into_iter().zip(SOURCES) {
+            let read = config_map_until_read(client, namespace, name, &mut failed).await;
+            let had_keys = self.known.get(name).is_some_and(|map| !map.is_empty());
+            self.absent.set(source, read.is_none() && had_keys);
+            if let Some(map) = read {
+                self.known.insert(name, map);
+            }
+            // The keys of those before take precedence.
+            for (key, value) in self.known.get(name).into_iter().flatten() {
+                settings.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        settings
+    }
+
+    /// The names of those that have not existed since this process started.
+    pub fn never_seen(&self) -> Vec<&'static str> {
+        CONFIG_MAPS.into_iter().filter(|name| !self.known.contains_key(name)).collect()
+    }
+}
+
+/// The keys of one of them; `None` when it does not exist.
+async fn config_map_until_read(
     client: &Client,
     namespace: &str,
-    name: &str,
-) -> Result<BTreeMap<String, String>, kube::Error> {
+    name: &'static str,
+    failed: &mut impl AsyncFnMut(Unread),
+) -> Option<BTreeMap<String, String>> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    Ok(api.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default())
+    let (first, longest) = PAUSES;
+    let pauses = ExponentialBuilder::default().with_min_delay(first).with_max_delay(longest);
+    let mut pauses = pauses.without_max_times().build();
+    loop {
+        let attempt = tokio::time::timeout(ANSWER_WITHIN, api.get_opt(name));
+        let (error, is_refused) = match attempt.await {
+            Ok(Ok(map)) => return map.map(|map| map.data.unwrap_or_default()),
+            Ok(Err(error)) => (failure::error_reason(&error), !failure::is_transient(&error)),
+            Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
+        };
+        failed(Unread { name, error, is_refused }).await;
+        tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
+    }
 }

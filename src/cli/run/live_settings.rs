@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 
-use super::config_maps::{self, Unread};
+use super::config_maps::{ConfigMaps, Unread};
+use super::other_controllers;
 use wavegate_application::argocd_cache::RedisSettings;
 use wavegate_cluster::act::redis;
 use wavegate_cluster::watch::failure;
@@ -70,7 +71,15 @@ impl LiveSettings {
     /// Returns the settings once they differ from those that are `used`. Whatever a ConfigMap
     /// holds besides settings of the controllers is no change. Settings that cannot be used are
     /// logged, and the ones in use stay.
-    pub async fn changed(&mut self, client: &Client, namespace: &str, used: &Config) -> Config {
+    /// So do those of a ConfigMap that is gone, and those that would start work that another
+    /// controller does.
+    pub async fn changed(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        maps: &mut ConfigMaps,
+        used: &Config,
+    ) -> Config {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let watches = CONFIG_MAPS.map(|name| {
             let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -110,9 +119,16 @@ impl LiveSettings {
                     unread = error;
                 }
             };
-            let settings = config_maps::until_read(client, namespace, failed).await;
+            let settings = maps.until_read(client, namespace, failed).await;
             unread.clear();
-            match self.resolve(&settings, used) {
+            let resolved = self.resolve(&settings, used).map_err(anyhow::Error::from);
+            let checked = match resolved {
+                Ok(config) if config.sync_engine != used.sync_engine => {
+                    other_controllers::check(client, &config).await.map(|()| config)
+                }
+                resolved => resolved,
+            };
+            match checked {
                 Ok(config) => {
                     self.said.refused.clear();
                     if config != *used {
@@ -183,4 +199,83 @@ impl LiveSettings {
 /// matter.
 fn usable(settings: &RedisSettings) -> Result<(), redis::Error> {
     if settings.is_on() { redis::check(settings) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::{DeleteParams, PostParams};
+    use kube_sim::Server;
+    use serde_json::json;
+    use wavegate_cluster::watch::absent_settings::AbsentSettings;
+
+    use super::*;
+
+    /// Settings that guard, by their ConfigMap.
+    const GUARDS: [(&str, &str, &str); 14] = [
+        (PARAMS, "applicationsetcontroller.enable.progressive.syncs", "true"),
+        (PARAMS, "applicationsetcontroller.policy", "create-only"),
+        (PARAMS, "applicationsetcontroller.sync.engine", "external"),
+        (PARAMS, "applicationsetcontroller.namespaces", "team-*"),
+        (PARAMS, "applicationsetcontroller.enable.tokenref.strict.mode", "true"),
+        (PARAMS, "applicationsetcontroller.hold.deletions", "false"),
+        (PARAMS, "application.namespaces", "team-*"),
+        (CM, "installationID", "east"),
+        (CM, "application.sync.impersonation.enabled", "true"),
+        (CM, "resource.exclusions", "- kinds: [Service]"),
+        (CM, "resource.inclusions", "- kinds: [Service]"),
+        (CM, "globalProjects", "- {labelSelector: {}, projectName: guard}"),
+        (CM, "application.instanceLabelKey", "example.com/instance"),
+        (CM, "cluster.inClusterEnabled", "false"),
+    ];
+    const PARAMS: &str = CONFIG_MAPS[0];
+    const CM: &str = CONFIG_MAPS[1];
+
+    async fn read(maps: &mut ConfigMaps, client: &Client) -> Config {
+        let failed = async |unread: Unread| panic!("{unread:?}");
+        let mut settings = maps.until_read(client, "default", failed).await;
+        // Without it, the generators would have to be limited (AS-504).
+        settings.insert("applicationsetcontroller.enable.scm.providers".into(), "false".into());
+        let environment = |_: &str| None;
+        let used = Config::resolve(Flags::default(), &environment, &settings).unwrap();
+        LiveSettings::new(Flags::default()).resolve(&settings, &used).unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_guard_stays_when_its_config_map_is_gone_and_is_the_default_at_a_start() {
+        let server = Server::new();
+        let client = server.client_as("test");
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let start = || ConfigMaps::new(AbsentSettings::default());
+        let default = read(&mut start(), &client).await;
+        for (name, key, value) in GUARDS {
+            let absent = AbsentSettings::default();
+            let mut maps = ConfigMaps::new(absent.clone());
+            assert_eq!(read(&mut maps, &client).await, default);
+            assert_eq!(maps.never_seen(), CONFIG_MAPS);
+            let map = |data| {
+                serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
+            };
+            let set = map(json!({ key: value }));
+            api.create(&PostParams::default(), &set).await.unwrap();
+            let guarded = read(&mut maps, &client).await;
+            assert_ne!(guarded, default, "{key} is a setting");
+            assert!(absent.names().is_empty());
+
+            api.delete(name, &DeleteParams::default()).await.unwrap();
+            for _ in 0..2 {
+                assert_eq!(read(&mut maps, &client).await, guarded, "{key}: it is gone");
+                assert_eq!(absent.names(), [format!("ConfigMap {name}")]);
+            }
+            let mut started = start();
+            assert_eq!(read(&mut started, &client).await, default, "{key}: absent at a start");
+            assert!(started.never_seen().contains(&name));
+
+            // Written without data, it means the defaults; and then there is nothing to keep.
+            api.create(&PostParams::default(), &map(json!({}))).await.unwrap();
+            assert_eq!(read(&mut maps, &client).await, default, "{key}: empty");
+            api.delete(name, &DeleteParams::default()).await.unwrap();
+            assert_eq!(read(&mut maps, &client).await, default);
+            assert!(absent.names().is_empty());
+        }
+    }
 }

@@ -14,7 +14,10 @@ use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use wavegate_controller::config::{self, Config, Flags};
+use wavegate_cluster::act::control_plane::project;
+use wavegate_cluster::watch::failure;
+use wavegate_cluster::watch::trust::Trust;
+use wavegate_controller::config::{self, Config, Flags, SyncEngine};
 use wavegate_controller::leader::Candidate;
 use wavegate_controller::serve::{self, Readiness};
 use wavegate_controller::{self as controller, Controllers, Led};
@@ -26,9 +29,10 @@ use wavegate_source::{self as source, Allow, ArtifactSettings, Repositories};
 
 mod config_maps;
 mod live_settings;
+mod other_controllers;
 mod setting_events;
 
-use config_maps::Unread;
+use config_maps::{ConfigMaps, Unread};
 use live_settings::LiveSettings;
 
 /// How long an HTTP server may take to end before the next one uses its address.
@@ -76,7 +80,10 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     telemetry::check_level(&first.log_level)?;
     let format: LogFormat = first.log_format.parse()?;
     let waits = || Some(Waiting::start(format, &first, &readiness));
-    let read = read_config_maps(&client, &first, &readiness, waits);
+    // What is known of these stays known when the controllers start again with other settings.
+    let trust = Arc::new(Trust::default());
+    let mut maps = ConfigMaps::new(trust.absent().clone());
+    let read = read_config_maps(&client, &first, &readiness, &mut maps, waits);
     let Some(settings) = shutdown.run_until_cancelled(read).await else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -88,6 +95,14 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     telemetry::init_logging(config.log_format.parse()?, &config.log_level)?;
     warn_of_unknown_variables();
     warn_of_missing_namespace(&client, namespace).await;
+    for name in maps.never_seen() {
+        tracing::info!(
+            "ConfigMap {namespace}/{name} does not exist: what it could set has its default"
+        );
+    }
+    let others = shutdown.run_until_cancelled(other_controllers::check(&client, &config));
+    let Some(others) = others.await else { return Ok(ExitCode::SUCCESS) };
+    others?;
     // Always the same, so that what a killed process has left there is found and removed.
     let temporary = std::env::temp_dir();
     let cache_dir = args.cache_dir.as_deref().unwrap_or(&temporary);
@@ -117,15 +132,21 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         if let Some(applications) = &mut settings.applications {
             applications.render.programs.environment = proxies();
         }
-        let controllers =
-            Controllers::new(client.clone(), settings, sources.clone(), Clock::system());
+        let controllers = Controllers::trusting(
+            client.clone(),
+            settings,
+            sources.clone(),
+            Arc::clone(&trust),
+            Clock::system(),
+        );
         let servers = serve(&config, &controllers, &served);
         // A replica that waits for the lease is ready; otherwise a rolling update of the
         // Deployment would never complete.
         readiness.set(true);
         if let Some(candidate) = &lease {
             tracing::info!("waiting for the lease");
-            let read = async || read_config_maps(&client, &config, &readiness, || None).await;
+            let maps = &mut maps;
+            let read = async || read_config_maps(&client, &config, &readiness, maps, || None).await;
             let Some(settings) = candidate.acquire_and(&shutdown, read).await else {
                 return Ok(ExitCode::SUCCESS);
             };
@@ -147,6 +168,14 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
                 }
             }
         }
+        // A replica may have waited for the Lease for days.
+        if let Some(candidate) = lease.as_ref().filter(|_| !has_led)
+            && let Err(others) = other_controllers::check(&client, &config).await
+        {
+            candidate.release().await;
+            return Err(others);
+        }
+        create_default_project(&client, &config).await;
         if !config.application_sets.dry_run {
             let client = client.clone();
             let problems = setting_events::Problems {
@@ -158,7 +187,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
         let mut next = None;
         let outdated = async {
-            next = Some(live.changed(&client, namespace, &config).await);
+            next = Some(live.changed(&client, namespace, &mut maps, &config).await);
         };
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
@@ -217,6 +246,28 @@ async fn warn_of_missing_namespace(client: &Client, namespace: &str) {
             "namespace {namespace} of the control plane does not exist; create it, or select \
              another one with --namespace"
         );
+    }
+}
+
+/// Creates the AppProject `default` where the sync engine needs it and it is missing. Argo CD's API
+/// server does the same beside Argo CD.
+async fn create_default_project(client: &Client, config: &Config) {
+    let sets = &config.application_sets;
+    if config.sync_engine != SyncEngine::Embedded || sets.dry_run {
+        return;
+    }
+    let namespace = &sets.control_plane_namespace;
+    match project::create_default(client, namespace).await {
+        Ok(false) => {}
+        Ok(true) => tracing::info!(
+            "AppProject {namespace}/default was missing and has been created; it permits \
+             everything"
+        ),
+        Err(error) => tracing::warn!(
+            error = failure::error_reason(&error),
+            "cannot make sure that there is an AppProject {namespace}/default; create it if it is \
+             missing"
+        ),
     }
 }
 
@@ -333,6 +384,7 @@ async fn read_config_maps(
     client: &Client,
     config: &Config,
     readiness: &Readiness,
+    maps: &mut ConfigMaps,
     waits: impl Fn() -> Option<Waiting>,
 ) -> BTreeMap<String, String> {
     let namespace = &config.application_sets.control_plane_namespace;
@@ -358,7 +410,7 @@ async fn read_config_maps(
             controller::unread::report_unread(client, &audience, &unread, &clock).await;
         }
     };
-    let settings = config_maps::until_read(client, namespace, failed).await;
+    let settings = maps.until_read(client, namespace, failed).await;
     readiness.wait_for("");
     if let Some(waiting) = waiting {
         waiting.end().await;

@@ -1,6 +1,7 @@
 //! Watched objects of clusters, kept raw, with own writes in a mutation cache until the
 //! watch has caught up. No decisions.
 
+pub mod absent_settings;
 pub mod busy;
 pub mod cluster_cache;
 pub mod cluster_config;

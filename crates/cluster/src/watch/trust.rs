@@ -1,5 +1,6 @@
 //! Whom Git servers are trusted to be, and whom signatures of commits: the ConfigMaps
-//! `argocd-ssh-known-hosts-cm`, `argocd-tls-certs-cm` and `argocd-gpg-keys-cm`, followed live.
+//! `argocd-ssh-known-hosts-cm`, `argocd-tls-certs-cm` and `argocd-gpg-keys-cm`, followed live; and
+//! who signs webhooks. What had values and is gone stays as it was ([`AbsentSettings`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
+use super::absent_settings::AbsentSettings;
 use super::failure::has_code;
 use super::follow::{follow_objects, with_log};
 
@@ -22,6 +24,15 @@ pub const CERTIFICATES: &str = "argocd-tls-certs-cm";
 pub const SIGNING_KEYS: &str = "argocd-gpg-keys-cm";
 /// The ConfigMaps that are read here.
 pub const TRUST_MAPS: [&str; 3] = [KNOWN_HOSTS, CERTIFICATES, SIGNING_KEYS];
+/// How [`AbsentSettings`] name the ConfigMaps, and the Secret with the secrets of webhooks.
+const SOURCES: [&str; TRUST_MAPS.len()] = [
+    "ConfigMap argocd-ssh-known-hosts-cm",
+    "ConfigMap argocd-tls-certs-cm",
+    "ConfigMap argocd-gpg-keys-cm",
+];
+const WEBHOOK_SOURCE: &str = "Secret argocd-secret";
+/// The beginning of the keys of that Secret that are secrets of webhooks.
+const WEBHOOK_PREFIX: &str = "webhook.";
 /// The key of the host keys, as lines of `known_hosts`.
 const KNOWN_HOSTS_KEY: &str = "ssh_known_hosts";
 
@@ -29,6 +40,9 @@ const KNOWN_HOSTS_KEY: &str = "ssh_known_hosts";
 #[derive(Debug)]
 pub struct Trust {
     known: RwLock<KnownTrust>,
+    /// Those of webhooks, as they were read last.
+    webhook_secrets: Mutex<BTreeMap<String, Vec<u8>>>,
+    absent: AbsentSettings,
     /// How often they have changed, and which ConfigMaps were listed.
     changes: watch::Sender<(u64, ListedMaps)>,
 }
@@ -47,7 +61,12 @@ struct KnownTrust {
 
 impl Default for Trust {
     fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::channel((0, [false; TRUST_MAPS.len()])).0 }
+        Self {
+            known: RwLock::default(),
+            webhook_secrets: Mutex::default(),
+            absent: AbsentSettings::default(),
+            changes: watch::channel((0, [false; TRUST_MAPS.len()])).0,
+        }
     }
 }
 
@@ -69,6 +88,27 @@ impl Trust {
     /// The armoured public keys of those who sign commits, by key ID.
     pub fn signing_keys(&self) -> Arc<BTreeMap<String, String>> {
         Arc::clone(&self.known.read().signing_keys)
+    }
+
+    /// The sources of settings that are absent although they had values: these, and those that
+    /// others add.
+    pub fn absent(&self) -> &AbsentSettings {
+        &self.absent
+    }
+
+    /// The data of the Secret with the secrets of webhooks that counts, after this was read:
+    /// without the Secret, which had some, nobody may send webhooks unsigned.
+    pub fn webhook_secrets(
+        &self,
+        read: Option<BTreeMap<String, Vec<u8>>>,
+    ) -> BTreeMap<String, Vec<u8>> {
+        let mut known = self.webhook_secrets.lock();
+        self.absent.set(WEBHOOK_SOURCE, read.is_none() && !known.is_empty());
+        if let Some(mut data) = read {
+            data.retain(|key, _| key.starts_with(WEBHOOK_PREFIX));
+            *known = data;
+        }
+        known.clone()
     }
 
     /// Increased by each change.
@@ -142,18 +182,29 @@ impl Trust {
     }
 
     /// Sets the content of one of the ConfigMaps, which counts as listed then; `None` when it
-    /// does not exist.
+    /// does not exist: then the last content stays.
     pub fn put(&self, name: &str, data: Option<BTreeMap<String, String>>) {
-        let is_there = data.is_some();
-        let data = data.unwrap_or_default();
+        let Some(at) = TRUST_MAPS.iter().position(|map| *map == name) else { return };
         let mut known = self.known.write();
+        let Some(data) = data else {
+            let had_values = match name {
+                // Also without a key: then no server is trusted, and those of the machine are not
+                // used.
+                KNOWN_HOSTS => known.hosts.is_some(),
+                SIGNING_KEYS => !known.signing_keys.is_empty(),
+                _ => !known.certificates.is_empty(),
+            };
+            drop(known);
+            self.absent.set(SOURCES[at], had_values);
+            return self.is_listed(name);
+        };
+        self.absent.set(SOURCES[at], false);
         let has_changed = if name == SIGNING_KEYS {
             let has_changed = *known.signing_keys != data;
             known.signing_keys = Arc::new(data);
             has_changed
         } else if name == KNOWN_HOSTS {
-            let hosts = data.get(KNOWN_HOSTS_KEY).cloned().unwrap_or_default();
-            let hosts = is_there.then_some(hosts);
+            let hosts = Some(data.get(KNOWN_HOSTS_KEY).cloned().unwrap_or_default());
             std::mem::replace(&mut known.hosts, hosts.clone()) != hosts
         } else {
             std::mem::replace(&mut known.certificates, data.clone()) != data
@@ -193,6 +244,30 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
     }
 
+    async fn until_absent(trust: &Trust, names: &[&str]) {
+        let mut changes = trust.absent().subscribe();
+        let wait = changes.wait_for(|all| all.iter().copied().eq(names.iter().copied()));
+        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn webhooks_are_signed_although_their_secrets_are_gone() {
+        let trust = Trust::default();
+        let data = |keys: &[&str]| {
+            keys.iter().map(|key| ((*key).to_owned(), b"s".to_vec())).collect::<BTreeMap<_, _>>()
+        };
+        assert!(trust.webhook_secrets(None).is_empty());
+        assert!(trust.absent().names().is_empty(), "it never existed");
+        let known = trust.webhook_secrets(Some(data(&["webhook.github.secret", "admin.password"])));
+        assert_eq!(known, data(&["webhook.github.secret"]));
+        assert_eq!(trust.webhook_secrets(None), known);
+        assert_eq!(trust.absent().names(), ["Secret argocd-secret"]);
+        assert!(trust.webhook_secrets(Some(data(&["admin.password"]))).is_empty());
+        assert!(trust.absent().names().is_empty());
+        assert!(trust.webhook_secrets(None).is_empty());
+        assert!(trust.absent().names().is_empty(), "it had no such keys");
+    }
+
     #[tokio::test]
     async fn keys_and_certificates_are_followed_live() {
         let server = Server::new();
@@ -223,10 +298,18 @@ mod tests {
         assert_eq!(trust.certificates("example.com"), None);
         put(SIGNING_KEYS, json!({"4AEE18F83AFDEB23": "KEY"})).await;
         until(&trust, |trust| trust.signing_keys().contains_key("4AEE18F83AFDEB23")).await;
+        // What is gone stays in force, until it is written again.
         maps.delete(SIGNING_KEYS, &DeleteParams::default()).await.unwrap();
-        until(&trust, |trust| trust.signing_keys().is_empty()).await;
         maps.delete(KNOWN_HOSTS, &DeleteParams::default()).await.unwrap();
-        until(&trust, |trust| trust.known_hosts().is_none()).await;
+        let gone = ["ConfigMap argocd-gpg-keys-cm", "ConfigMap argocd-ssh-known-hosts-cm"];
+        until_absent(&trust, &gone).await;
+        assert!(!trust.signing_keys().is_empty());
+        assert_eq!(trust.known_hosts().as_deref(), Some("h ssh-ed25519 AAAA"));
+        put(SIGNING_KEYS, json!({})).await;
+        put(KNOWN_HOSTS, json!({"ssh_known_hosts": "other"})).await;
+        until_absent(&trust, &[]).await;
+        until(&trust, |trust| trust.signing_keys().is_empty()).await;
+        until(&trust, |trust| trust.known_hosts().as_deref() == Some("other")).await;
         follower.abort();
     }
 }

@@ -83,6 +83,8 @@ pub struct SetMemory {
     pub(super) others: Vec<Other>,
     /// Since when it owns Applications that it does not generate.
     pub(super) releases: Releases,
+    /// The sources of the controllers' settings that are gone.
+    pub(super) absent_settings: Vec<&'static str>,
     /// What policies and runs say of its rollout.
     pub(super) run_observation: RunObservation,
     /// How long events are gathered before the next reconcile.
@@ -231,6 +233,7 @@ impl SetMemory {
             refresh_failure: self.refresh_failure.as_deref(),
             others: &self.others,
             releases: &self.releases,
+            absent_settings: &self.absent_settings,
             run_input: self.run_observation.input(set),
             ..first
         })

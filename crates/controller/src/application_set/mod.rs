@@ -287,7 +287,8 @@ fn is_other_spec(change: &ObjectChange) -> bool {
         && !(is_same_object && generation(&change.old) == generation(&change.new))
 }
 
-/// Triggers all ApplicationSets when keys or certificates of Git servers change.
+/// Triggers all ApplicationSets when keys or certificates of Git servers change, and when settings
+/// vanish or are there again.
 async fn enqueue_all(context: &Context, queue: &Queue<Request>) {
     let plane = &context.core.control_plane;
     let enqueue = || {
@@ -295,7 +296,7 @@ async fn enqueue_all(context: &Context, queue: &Queue<Request>) {
             queue.enqueue(key, Request(true));
         }
     };
-    plane.trust.follow_changes(enqueue).await;
+    tokio::join!(plane.trust.follow_changes(enqueue), plane.trust.absent().follow_changes(enqueue));
 }
 
 struct Controller(Arc<Context>);

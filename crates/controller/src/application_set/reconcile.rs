@@ -221,6 +221,7 @@ async fn decide_once(
         if let Err(unread) = taken.observe(&object, &context, may_read, now) {
             return (Err(unread), taken);
         }
+        taken.absent_settings = context.core.control_plane.trust.absent().names();
         let set = taken.set.clone().unwrap_or_default();
         if let Some(generated) = taken.generated.as_deref().filter(|_| !set.is_deleting) {
             log::generated(&mut taken.logged, generated);

@@ -211,8 +211,11 @@ impl Webhook {
         let api: Api<Secret> = Api::namespaced(self.core.client.clone(), namespace);
         let read = match api.get_opt(SECRET).await {
             Ok(secret) => {
-                let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-                let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
+                let data = secret.map(|secret| {
+                    let data = secret.data.unwrap_or_default().into_iter();
+                    data.map(|(key, value)| (key, value.0)).collect()
+                });
+                let data = self.core.control_plane.trust.webhook_secrets(data);
                 Ok(Arc::new(Secrets::read(&data)))
             }
             Err(error) => Err(error_reason(&error)),

@@ -169,6 +169,10 @@ pub struct Flags {
     /// Run only while holding the lease [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Leader election")]
     pub enable_leader_election: Option<bool>,
+    /// Start although another controller does the same work in this namespace, such as one of
+    /// Argo CD [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Leader election", hide_short_help = true)]
+    pub allow_other_controllers: Option<bool>,
     /// json, text, or argocd, which is JSON with the keys of Argo CD [default: json]
     #[arg(long, value_name = "FORMAT", help_heading = "Observability")]
     pub logformat: Option<String>,

@@ -21,6 +21,11 @@ pub enum ConfigError {
     /// A policy that does not exist (AS-150).
     #[error("policy: {0} is invalid; use sync, create-update, create-delete or create-only")]
     Policy(String),
+    /// A sync engine that does not exist.
+    #[error(
+        "{0}: {1:?} is not understood; write embedded, or external where Argo CD does the syncing"
+    )]
+    SyncEngine(String, String),
     /// A namespace pattern that is no expression.
     #[error("applicationset-namespaces: {0}")]
     Namespaces(String),
@@ -88,24 +93,28 @@ impl Reader<'_> {
         parse: impl Fn(&str) -> Option<T>,
         default: T,
     ) -> T {
-        let Names { variable, key } = names.into();
-        self.asked.insert(key.clone());
+        let found = self.find(names);
         if let Some(flag) = flag {
             return flag;
         }
-        let set = Some(&*variable).filter(|name| !name.is_empty()).and_then(self.environment);
-        let found = match set {
-            Some(text) => Some((variable, text)),
-            None => self.config_map.get(&key).map(|text| (key, text.clone())),
-        };
-        let Some((place, text)) = found.filter(|(_, text)| !text.is_empty()) else {
-            return default;
-        };
+        let Some((place, text)) = found else { return default };
         parse(text.trim()).unwrap_or_else(|| {
             self.warnings
                 .push(format!("{place}: \"{text}\" is not understood, the default is used"));
             default
         })
+    }
+
+    /// Where a setting is set besides the flag, and its text; an empty one is none.
+    pub fn find(&mut self, names: impl Into<Names>) -> Option<(String, String)> {
+        let Names { variable, key } = names.into();
+        self.asked.insert(key.clone());
+        let set = Some(&*variable).filter(|name| !name.is_empty()).and_then(self.environment);
+        let found = match set {
+            Some(text) => Some((variable, text)),
+            None => self.config_map.get(&key).map(|text| (key, text.clone())),
+        };
+        found.filter(|(_, text)| !text.is_empty())
     }
 
     pub fn flag(&mut self, flag: Option<bool>, names: impl Into<Names>, into: &mut bool) {

@@ -15,6 +15,7 @@ use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::ObjectKey;
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::act::redis::RedisMetrics;
+use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_net::clock::Clock;
@@ -29,6 +30,7 @@ pub(super) struct Kept {
     pub(super) sets: Arc<Cache>,
     pub(super) runs: Arc<Cache>,
     pub(super) applications: Arc<Cache>,
+    pub(super) absent: AbsentSettings,
     pub(super) clock: Clock,
     pub(super) settings: OnceLock<ApplicationSetSettings>,
     pub(super) application_settings: OnceLock<ApplicationSettings>,

@@ -36,6 +36,7 @@ use wavegate_api::{ApplicationDestination, ObjectKey, Raw, read_leniently};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::act::redis::RedisMetrics;
 use wavegate_cluster::act::sync::meter::{Meter, RequestReport};
+use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::counted;
@@ -68,12 +69,19 @@ fn long_seconds() -> Histogram {
 
 impl Metrics {
     /// The metrics of the ApplicationSets, RolloutRuns and Applications in these caches; none are
-    /// shown before [`Self::show`] and [`Self::show_applications`].
-    pub fn new(sets: Arc<Cache>, runs: Arc<Cache>, applications: Arc<Cache>, clock: Clock) -> Self {
+    /// shown before [`Self::show`] and [`Self::show_applications`]. `absent` are sources of settings.
+    pub fn new(
+        sets: Arc<Cache>,
+        runs: Arc<Cache>,
+        applications: Arc<Cache>,
+        absent: AbsentSettings,
+        clock: Clock,
+    ) -> Self {
         let kept = Arc::new(Kept {
             sets,
             runs,
             applications,
+            absent,
             clock,
             settings: OnceLock::new(),
             application_settings: OnceLock::new(),

@@ -80,6 +80,7 @@ impl Collector for Kept {
         self.encode_git(&mut encoder)?;
         self.encode_runs(&mut encoder)?;
         self.encode_notifications(&mut encoder)?;
+        self.encode_absent(&mut encoder)?;
         self.encode_queues(&mut encoder)
     }
 }

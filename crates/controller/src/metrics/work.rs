@@ -1,4 +1,5 @@
-//! Work queues and reconciles, under the names of controller-runtime (SE-554).
+//! Work queues and reconciles, under the names of controller-runtime (SE-554), and settings that
+//! are gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +44,14 @@ impl Kept {
         let worked = work().map(|(queue, work)| (queue, &work.worked));
         histograms(encoder, ("workqueue_work_duration_seconds", help), worked)?;
         encode_controllers(&queues, encoder)
+    }
+
+    /// The sources of settings that are gone.
+    pub(super) fn encode_absent(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let names = self.absent.names().into_iter();
+        let series = names.map(|name| ([("source", name.to_owned())], 1.0));
+        let help = "A source of settings that does not exist any more; its last ones stay in force";
+        gauges(encoder, ("wavegate_settings_absent", help), series)
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Snapshot<'a> {
     pub others: &'a [Other],
     /// Since when the set owns Applications that it does not generate.
     pub releases: &'a Releases,
+    /// The sources of the controllers' settings that are gone, whose last settings stay in force.
+    pub absent_settings: &'a [&'static str],
     /// What policies and people say about its rollout, if anything can be said.
     pub run_input: Option<RunInput<'a>>,
     /// The time.
@@ -96,6 +98,7 @@ impl<'a> Snapshot<'a> {
             refresh_failure: None,
             others: &[],
             releases: &NO_RELEASES,
+            absent_settings: &[],
             run_input: None,
             now,
         }

@@ -116,6 +116,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         rollout: plan.as_ref().map(|plan| Rollout { plan, listed: &listed, stalled: &reported }),
         held: writes.held.as_ref(),
         emptied: emptied.held.as_ref(),
+        absent_settings: snapshot.absent_settings,
         redact: snapshot.redact,
     };
     let status = status::compute(&findings, now);

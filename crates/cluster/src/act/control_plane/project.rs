@@ -1,12 +1,42 @@
-//! The only write to a project: removes its finalizer (SE-083).
+//! The only writes to projects: removes their finalizer (SE-083), and creates the one named
+//! `default`.
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::watch::failure::{error_reason, has_code};
 use crate::watch::object::kind_resource;
 use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
 use wavegate_api::{AppProject, Raw};
+
+/// The project of Applications that name none.
+const DEFAULT_PROJECT: &str = "default";
+
+/// Creates the project `default`, which permits everything, as Argo CD does, unless there is one:
+/// that is never changed. Returns whether it was missing.
+///
+/// # Errors
+///
+/// The error of the request.
+pub async fn create_default(client: &kube::Client, namespace: &str) -> Result<bool, kube::Error> {
+    let resource = kind_resource(AppProject::KIND);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    if api.get_opt(DEFAULT_PROJECT).await?.is_some() {
+        return Ok(false);
+    }
+    let mut project = DynamicObject::new(DEFAULT_PROJECT, &resource);
+    project.data = json!({"spec": {
+        "sourceRepos": ["*"],
+        "destinations": [{"server": "*", "namespace": "*"}],
+        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+    }});
+    match api.create(&PostParams::default(), &project).await {
+        Ok(_) => Ok(true),
+        // Somebody else was faster.
+        Err(error) if has_code(&error, 409) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 /// Removes the finalizer of a project. Nothing happens when the project was changed or
 /// deleted since it was read: the watch reports its new state.

@@ -109,6 +109,11 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Empty caches; [`Self::run`] starts the watches.
     pub fn new(scope: WatchedScope) -> Self {
+        Self::trusting(scope, Arc::default())
+    }
+
+    /// The same with what is known already about whom to trust.
+    pub fn trusting(scope: WatchedScope, trust: Arc<Trust>) -> Self {
         Self {
             scope,
             sets: Arc::new(Cache::new(Kind::ApplicationSet)),
@@ -119,7 +124,7 @@ impl ControlPlane {
             runs: Arc::new(Cache::new(Kind::Run)),
             said_absent: AtomicBool::new(false),
             unread: tokio::sync::watch::Sender::default(),
-            trust: Arc::default(),
+            trust,
         }
     }
 

@@ -89,6 +89,18 @@ pub(in crate::application_set) fn conditions(
     } else if is_generated && !findings.keeps_hold {
         conditions.retain(|condition| condition.type_ != condition::DELETIONS_HELD);
     }
+    match findings.absent_settings {
+        [] => conditions.retain(|condition| condition.type_ != condition::SETTINGS_ABSENT),
+        names => {
+            let message = format!(
+                "of the control plane's settings, {} had values and does not exist any more; the \
+                 last values stay in force until it exists again: create it again, without data \
+                 for the defaults",
+                names.join(" and ")
+            );
+            wanted.push((condition::SETTINGS_ABSENT, true, reason::LAST_SETTINGS_STAY, message));
+        }
+    }
     let held = !generated.misspelt.is_empty();
     let has_ended = (is_generated || !is_selected) && findings.rollout.is_none();
     if has_ended && !is_disabled && !held {

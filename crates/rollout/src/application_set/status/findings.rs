@@ -59,6 +59,8 @@ pub struct Findings<'a> {
     pub held: Option<&'a Held>,
     /// Why they wait for a person.
     pub emptied: Option<&'a HeldDeletions>,
+    /// The sources of settings that are gone, whose last settings stay in force.
+    pub absent_settings: &'a [&'static str],
     /// Removes credentials from a text.
     pub redact: fn(&str) -> String,
 }

@@ -126,6 +126,7 @@ pub fn record_outcome(
         }),
         held: written.or(decision.writes.held.as_ref()),
         emptied: decision.emptied.as_ref(),
+        absent_settings: snapshot.absent_settings,
         redact: snapshot.redact,
         failure: failure.clone().or_else(|| decision.failure.clone()),
     };

@@ -59,8 +59,12 @@ pub fn read_set(set: &Value) -> Set {
         let found = status.condition(kind).filter(|found| found.status == "True");
         found.map(|found| (found.reason.clone(), found.message.clone()))
     };
-    let problems =
-        [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG, condition::DELETIONS_HELD];
+    let problems = [
+        condition::ERROR_OCCURRED,
+        condition::INVALID_ROLLOUT_CONFIG,
+        condition::DELETIONS_HELD,
+        condition::SETTINGS_ABSENT,
+    ];
     let is_problem = |found: &&ApplicationSetCondition| {
         problems.contains(&found.type_.as_str()) && found.status == "True"
     };

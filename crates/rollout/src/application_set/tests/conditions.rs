@@ -14,13 +14,15 @@ struct Input {
     failure: Option<Failure>,
     up_to_date: bool,
     settings: DecisionSettings,
+    absent: Vec<&'static str>,
 }
 
 impl Input {
     fn of(set: &Value, settings: DecisionSettings) -> Self {
         let generated = generated_by(set, &settings, &[]);
         let existing = Vec::new();
-        Self { generated, existing, failure: None, up_to_date: true, settings }
+        let absent = Vec::new();
+        Self { generated, existing, failure: None, up_to_date: true, settings, absent }
     }
 }
 
@@ -37,6 +39,7 @@ fn compute(set: &Value, findings: &Input, now: jiff::Timestamp) -> Value {
         rollout: None,
         held: None,
         emptied: None,
+        absent_settings: &findings.absent,
         redact: str::to_owned,
     };
     let status: Status = status::compute(&findings, now);
@@ -196,4 +199,34 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
         decide(&generated),
         NextReconcile::After(WaitFor::ValidSet, std::time::Duration::from_secs(180))
     );
+}
+
+/// What guards has its last settings while their source is gone; the set says so, is as healthy as
+/// before, and forgets it afterwards.
+#[test]
+fn settings_that_are_gone_are_named_until_they_are_back() {
+    let bare = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": {"generators": []}});
+    let at = at(0);
+    let mut input = Input::of(&bare, DecisionSettings::default());
+    let before = compute(&bare, &input, at);
+    assert_eq!(of(&before, "SettingsAbsent"), &Value::Null);
+    input.absent = vec!["ConfigMap argocd-cm", "Secret argocd-secret"];
+    let stored = |status: &Value| {
+        let mut set = bare.clone();
+        set["status"] = status.clone();
+        set
+    };
+    let gone = compute(&stored(&before), &input, at);
+    let condition = of(&gone, "SettingsAbsent");
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("True"), &json!("LastSettingsStay"))
+    );
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("ConfigMap argocd-cm and Secret argocd-secret"), "{message}");
+    assert_eq!(gone["health"], before["health"]);
+    let report = report_input::read_set(&stored(&gone));
+    assert!(report.status.problems.iter().any(|problem| problem.kind == "SettingsAbsent"));
+    input.absent.clear();
+    assert_eq!(compute(&stored(&gone), &input, at), before);
 }
