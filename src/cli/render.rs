@@ -14,6 +14,7 @@ use crate::cli::files::{generate, input};
 use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;
+use wavegate_rollout::application_set::deletion::deletion_guard;
 use wavegate_rollout::application_set::generate::validate;
 
 /// Print the Applications that an ApplicationSet generates, by name
@@ -84,6 +85,9 @@ async fn generated(args: &RenderArgs) -> Result<(Vec<Value>, ExitCode), Error> {
         }
         for warning in &generation.warnings {
             note(&format!("{}: {warning}", set.described()));
+        }
+        for place in deletion_guard::found_nothing(&generation.reads.found) {
+            note(&format!("{}: {place}: finds nothing", set.described()));
         }
         let known = generate::assumed(&generation);
         let problems = match &controller {

@@ -25,8 +25,10 @@ use crate::cli::plan::live_diff::{Input, LiveChange};
 use crate::cli::plan::other_sets::OtherSets;
 use crate::cli::rollout_view::text::count;
 use wavegate_api::Raw;
+use wavegate_api::conditions::application_set::reason;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::deletion::deletion_guard;
 use wavegate_rollout::application_set::generate::generated::generated_labels;
 use wavegate_rollout::application_set::generate::ignore::Ignore;
 use wavegate_rollout::application_set::generate::policy::Policy;
@@ -344,6 +346,9 @@ fn blockers(
     }));
     let warnings = generation.warnings.iter().cloned();
     problems.extend(warnings.map(|message| problem("GeneratorWarning", message)));
+    let empty = deletion_guard::found_nothing(&generation.reads.found).into_iter();
+    let empty = empty.map(|place| format!("{place}: finds nothing"));
+    problems.extend(empty.map(|message| problem(reason::GENERATOR_FOUND_NOTHING, message)));
     problems
 }
 

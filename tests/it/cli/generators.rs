@@ -305,6 +305,16 @@ fn directories_of_a_repository_become_applications_as_092() {
     says(&rendered.err, "spec.generators[0]: git.directories[0].path: pattern");
     let plan = run(&["plan", "-f", "-", "-o", "json"], &invalid, &[]);
     assert_eq!((plan.code, &plan.json()["problems"][0]["code"]), (1, &json!("GeneratorWarning")));
+    // So is a path that matches nothing.
+    let mut misspelt = set.clone();
+    misspelt["spec"]["generators"][0]["git"]["directories"] = json!([{"path": "addon/*"}]);
+    let rendered = run(&["render", "-f", "-", "-o", "json"], &misspelt, &[]);
+    assert_eq!((rendered.code, rendered.json()["items"].as_array().unwrap().len()), (0, 0));
+    says(&rendered.err, "spec.generators[0].git: finds nothing");
+    let plan = run(&["plan", "-f", "-", "-o", "json"], &misspelt, &[]);
+    let problem = &plan.json()["problems"][0];
+    assert_eq!((plan.code, &problem["code"]), (1, &json!("GeneratorFoundNothing")));
+    says(&problem["message"].to_string(), "spec.generators[0].git: finds nothing");
 }
 
 #[test]

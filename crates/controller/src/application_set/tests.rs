@@ -29,6 +29,7 @@ mod generators;
 mod handover;
 mod held;
 mod panics;
+mod preserve_resources;
 mod protected;
 mod reverse_deletion;
 mod rollouts;

@@ -58,8 +58,11 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     // Also while generating fails (AS-148): the order must hold from the start.
     let is_readable = generated.has_steps && generated.misspelt.is_empty();
     let is_in_order = is_readable && generated.deletes_in_reverse;
-    // The controller must act before the set is gone (AS-167, AS-380).
-    if (is_in_order || !generated.policy.deletes()) && !set.has_finalizer() {
+    // Its Applications would be deleted with it before they are written as it says now.
+    let is_keeping = generated.keeps_resources
+        && snapshot.existing.iter().any(|existing| existing.held.is_some());
+    // The controller must act before the set is gone (AS-160, AS-167, AS-380).
+    if (is_in_order || is_keeping || !generated.policy.deletes()) && !set.has_finalizer() {
         let mut finalizers = set.finalizers.clone();
         finalizers.push(RESOURCES_FINALIZER.to_owned());
         let rest = decide(snapshot);
@@ -418,6 +421,7 @@ fn plan_writes(
         generated: &generated.applications,
         invalid: unwritable,
         existing: snapshot.existing,
+        keeps_resources: generated.keeps_resources,
         clusters: snapshot.windows.clusters,
         in_rollout: generated.has_steps,
         policy: generated.policy,
@@ -445,6 +449,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
         generated: &[],
         invalid: &BTreeMap::new(),
         existing: snapshot.existing,
+        keeps_resources: false,
         clusters: snapshot.windows.clusters,
         in_rollout: false,
         policy: snapshot.generated.policy,

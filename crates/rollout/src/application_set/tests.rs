@@ -80,8 +80,7 @@ fn plan_with<'a>(
     let generated =
         generated_by(set, &DecisionSettings { policy, ..DecisionSettings::default() }, &wanted);
     let id = Identity::of(set);
-    let rules =
-        Rules { set: &id, policy, preserve: &generated.preserve, ignore: &generated.ignore };
+    let rules = Rules { policy, ..Rules::of(&id, &generated) };
     let existing: Vec<Existing> = live
         .into_iter()
         .map(|live| {
@@ -94,6 +93,7 @@ fn plan_with<'a>(
         generated: &generated.applications,
         invalid: &BTreeMap::new(),
         existing: &existing,
+        keeps_resources: generated.keeps_resources,
         clusters: &[],
         in_rollout: false,
         policy,
@@ -140,9 +140,8 @@ fn patch_of(set: &Value, generated: &Value, live: &Value) -> Option<Value> {
 /// Whether a rollout sees another spec.
 fn differs(set: &Value, wanted: &Value, live: &Value) -> bool {
     let generated = generated_by(set, &DecisionSettings::default(), &[]);
-    let (id, policy) = (Identity::of(set), Policy::Sync);
-    let (preserve, ignore) = (&generated.preserve, &generated.ignore);
-    let rules = Rules { set: &id, policy, preserve, ignore };
+    let id = Identity::of(set);
+    let rules = Rules { policy: Policy::Sync, ..Rules::of(&id, &generated) };
     Existing::read(live, Some(wanted), &rules).observed.spec_differs
 }
 

@@ -215,6 +215,9 @@ impl Finding {
     }
 }
 
+/// The end of the path under which the cluster Secrets of a generator count by themselves.
+pub const CLUSTER_SECRETS: &str = " (cluster Secrets)";
+
 /// Most evaluations of one generator that are kept.
 const MAX_EVALUATIONS: usize = 64;
 

@@ -157,10 +157,13 @@ async fn a_change_of_another_generator_releases_nothing() {
     let message = world.until_deletions_are_held("a").await;
     assert!(message.starts_with("spec.generators[2].clusters"), "{message}");
     world.until_found("spec.generators[2].clusters").await;
-    // One of its own does.
+    // Nor does one of its own that finds nothing either: but its removal does.
     let other = json!({"clusters": {"selector": {"matchLabels": {"env": "test"}}}});
     let of_other = generators(json!([listed(&["d"]), listed(&["b", "c"]), other]));
     world.patch("ApplicationSet", "set", of_other).await;
+    world.stays("a").await;
+    let removed = generators(json!([listed(&["d"]), listed(&["b", "c"])]));
+    world.patch("ApplicationSet", "set", removed).await;
     world.until_gone("Application", "a").await;
     world.until_nothing_is_held().await;
 }
@@ -388,4 +391,146 @@ async fn an_error_that_is_over_does_not_stay_while_deletions_are_held() {
     world.until_deletions_are_held("a").await;
     let is_mended = |set: &Value| condition(set, "ErrorOccurred")["status"] == "False";
     world.until("ApplicationSet", "set", is_mended).await;
+}
+
+/// Two directories of a repository.
+fn two_apps() -> (tempfile::TempDir, impl Fn(&str) -> Value) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["apps/one", "apps/two"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("kustomization.yaml"), "").unwrap();
+    }
+    let url = folder.path().display().to_string();
+    let of = move |path: &str| json!({"git": {"repoURL": url, "revision": "HEAD", "directories": [{"path": path}]}});
+    (folder, of)
+}
+
+/// `apps/*` became `app/*`: the whole fleet would be deleted.
+#[tokio::test]
+async fn a_mistake_in_a_generator_deletes_nothing() {
+    let (_folder, git) = two_apps();
+    let generators = |all: Value| json!({"spec": {"generators": all}});
+    let one = || json!({"list": {"elements": [{"x": "1"}]}});
+    let none = || json!({"list": {"elements": []}});
+    let selected = |mut element: Value, by: &str| {
+        element["selector"] = json!({"matchLabels": {"path.basename": by}});
+        element
+    };
+    let matrix = |a: Value, b: Value| json!([{"matrix": {"generators": [a, b]}}]);
+    let place = "spec.generators[0]";
+    // What the set has, what it is changed to, what finds nothing then, and what is meant: null is
+    // approved.
+    let cases = [
+        (json!([git("apps/*")]), json!([git("app/*")]), ".git", json!([none()])),
+        (json!([git("apps/*")]), json!([none(), git("app/*")]), "", json!([])),
+        (json!([git("apps/*")]), json!([selected(git("apps/*"), "wrong")]), ".git", json!(null)),
+        (
+            matrix(git("apps/*"), one()),
+            matrix(git("app/*"), one()),
+            ".matrix.generators[0].git",
+            matrix(git("apps/*"), none()),
+        ),
+        (
+            matrix(one(), git("apps/*")),
+            matrix(one(), git("app/*")),
+            ".matrix.generators[1].git",
+            matrix(one(), git("apps/two")),
+        ),
+        (
+            json!([git("apps/*")]),
+            json!([{"clusters": {"selector": {"matchLabels": {"env": "none"}}}}]),
+            ".clusters",
+            json!([git("apps/two")]),
+        ),
+    ];
+    for (before, mistake, at, meant) in cases {
+        let mut spec = of_clusters(json!([]));
+        spec["generators"] = before;
+        spec["template"]["metadata"]["name"] = "{{.path.basename}}".into();
+        let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.create("ApplicationSet", "set", spec).await;
+        for name in ["one", "two"] {
+            world.until("Application", name, |_| true).await;
+        }
+        world.patch("ApplicationSet", "set", generators(mistake.clone())).await;
+        let message = world.until_deletions_are_held("one, two").await;
+        match at {
+            "" => assert!(message.starts_with("spec.generators[1].git"), "{message}"),
+            at => assert!(message.starts_with(&format!("{place}{at}")), "{message}"),
+        }
+        // Also when it is looked at again, by another controller, and after another mistake.
+        world.restart(progressive(Default::default()));
+        world.stays("one").await;
+        world.patch("ApplicationSet", "set", generators(json!([git("apps/none")]))).await;
+        world.stays("two").await;
+        world.until_deletions_are_held("one, two").await;
+        match meant.is_null() {
+            true => world.approve(&world.until_deletions_are_held("one, two").await).await,
+            false => world.patch("ApplicationSet", "set", generators(meant.clone())).await,
+        }
+        world.until_gone("Application", "one").await;
+        world.until_nothing_is_held().await;
+        match meant.to_string().contains("apps/two") {
+            true => world.stays_but_one("two").await,
+            false => world.until_gone("Application", "two").await,
+        }
+    }
+}
+
+impl ClusterState {
+    /// It stays, while one other Application was deleted.
+    async fn stays_but_one(&self, name: &str) {
+        self.reconcile().await;
+        self.until("Application", name, |live| live["metadata"]["deletionTimestamp"].is_null())
+            .await;
+        assert_eq!(self.sent("delete", "applications").len(), 1);
+    }
+}
+
+/// A selector that matches none of a list, in a set that reads nothing else.
+#[tokio::test]
+async fn a_selector_that_matches_no_element_of_a_list_deletes_nothing() {
+    let of = |selector: Value| {
+        let elements = json!([{"name": "a", "env": "prod"}, {"name": "b", "env": "prod"}]);
+        json!([{"list": {"elements": elements}, "selector": selector}])
+    };
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = of_clusters(json!([]));
+    spec["generators"] = of(json!({"matchLabels": {"env": "prod"}}));
+    world.create("ApplicationSet", "set", spec).await;
+    for name in ["a", "b"] {
+        world.until("Application", name, |_| true).await;
+    }
+    let mistake = of(json!({"matchLabels": {"env": "prd"}}));
+    world.patch("ApplicationSet", "set", json!({"spec": {"generators": mistake}})).await;
+    let message = world.until_deletions_are_held("a, b").await;
+    assert!(message.starts_with("spec.generators[0].list"), "{message}");
+    world.stays("a").await;
+    world.approve(&message).await;
+    for name in ["a", "b"] {
+        world.until_gone("Application", name).await;
+    }
+    world.until_nothing_is_held().await;
+}
+
+/// An edit of a generator of which a part has always been empty is no mistake.
+#[tokio::test]
+async fn a_part_that_was_always_empty_holds_nothing() {
+    let (_folder, git) = two_apps();
+    let clusters = |label: &str| json!({"clusters": {"selector": {"matchLabels": {"env": label}}}});
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = of_clusters(json!([]));
+    spec["generators"] = json!([git("apps/*"), clusters("later")]);
+    let name = "{{with .name}}{{.}}{{else}}{{.path.basename}}{{end}}";
+    spec["template"]["metadata"]["name"] = name.into();
+    spec["goTemplateOptions"] = json!([]);
+    world.create("ApplicationSet", "set", spec).await;
+    for name in ["one", "two"] {
+        world.until("Application", name, |_| true).await;
+    }
+    world.until_found("spec.generators[0].git").await;
+    let change = json!([git("apps/two"), clusters("later")]);
+    world.patch("ApplicationSet", "set", json!({"spec": {"generators": change}})).await;
+    world.until_gone("Application", "one").await;
+    world.stays_but_one("two").await;
 }

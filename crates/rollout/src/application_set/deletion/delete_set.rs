@@ -20,8 +20,14 @@ const WHILE_DELETING: Duration = Duration::from_secs(10);
 pub(in crate::application_set) fn delete(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, now, .. } = *snapshot;
     if !set.has_finalizer() {
-        // Garbage collection or the owner of another finalizer does the rest.
-        return Decision { next: NextReconcile::Gone, ..Decision::default() };
+        // Garbage collection or the owner of another finalizer does the rest, but for what the set
+        // keeps: another finalizer may hold it while its Applications are deleted.
+        let writes = super::keep(snapshot.leaving).filter(|_| generated.keeps_resources);
+        let next = match writes {
+            Some(_) => NextReconcile::After(WaitFor::SetDeletion, WHILE_DELETING),
+            None => NextReconcile::Gone,
+        };
+        return Decision { next, writes: writes.unwrap_or_default(), ..Decision::default() };
     }
     // The deletion order is unknown.
     if generated.policy.deletes()
@@ -37,6 +43,7 @@ pub(in crate::application_set) fn delete(snapshot: &Snapshot<'_>) -> Decision {
         finalizers: &set.finalizers,
         owned: snapshot.leaving,
         policy: generated.policy,
+        keeps_resources: generated.keeps_resources,
         reverse: generated.deletes_in_reverse.then_some(&generated.strategy),
         now,
     };

@@ -1,16 +1,21 @@
 //! Generators that find nothing where they found something: their Applications
 //! are not deleted until a person approves it.
 //!
-//! A renamed directory, a lost cluster Secret or an empty answer looks like a
-//! wish to delete every Application. What is meant is written in the spec. So:
+//! A renamed directory, a lost cluster Secret, an empty answer or a misspelt pattern looks like a
+//! wish to delete every Application. What is meant is written in the spec: a list without elements,
+//! an element that is removed, a set that is deleted. So:
 //!
-//! - A generator is *emptied* when it yields no parameter set now, has yielded
-//!   some before, and its element of `spec.generators` is what it was then. A
-//!   generator inside of `matrix` and `merge` counts by itself, all its evaluations
+//! - A generator is *emptied* when it yields no parameter set now, and has yielded
+//!   some before. A generator inside of `matrix` and `merge` counts by itself, all its evaluations
 //!   together.
+//! - An element of `spec.generators` that was added or changed is emptied when it yields
+//!   nothing at all, and one that is not there any more yielded something: it takes the
+//!   place of that. The same holds in sets that read nothing outside of the spec, of which nothing
+//!   is stored: a selector may match no element of a list.
 //! - A `pullRequest` generator whose complete answer selects no pull request has ended, and
 //!   is not emptied: this is how a preview environment ends. Nor is a `matrix` or `merge`
 //!   around it that is empty for this reason. One whose repository does not exist is emptied.
+//!   A list that is written without elements has ended, too.
 //! - While one is emptied, no Application of the set is deleted for not being
 //!   generated. Creates and updates go on. The condition `DeletionsHeld` names
 //!   the generator, the Applications and the command that approves.
@@ -19,8 +24,8 @@
 //!   Applications one generation deletes (`over`, ST-050).
 //! - Deletions are held as well while another set may be meant to take the
 //!   Applications over and cannot be generated ([`others`](crate::application_set::plan::ownership_transfer)).
-//! - A change of an element of `spec.generators` is a person's word about that one:
-//!   what it generates no longer is deleted. Another element that is emptied stays
+//! - A change of an element of `spec.generators` that yields something is a person's word about
+//!   that one: what it generates no longer is deleted. Another element that is emptied stays
 //!   emptied, wherever it is in the list now.
 //! - An approval is the hash of the names and UIDs, so that it covers no
 //!   others ([`DeletionApproval`]). Before the first deletion, what it names is written beside it: the rest
@@ -45,11 +50,11 @@ use serde_json::Value;
 
 use crate::application_set::deletion::approval::DeletionApproval;
 use crate::application_set::generate::generated::Generated;
-use crate::application_set::generate::generator_history::GeneratorHistory;
+use crate::application_set::generate::generator_history::{self, GeneratorHistory};
 use crate::application_set::plan::write_plan::{Held, WritePlan};
 use crate::application_set::settings::DecisionSettings;
 use crate::application_set::status::stored::{MESSAGE_LIMIT, StoredApplicationSet};
-use crate::desired::inputs::Finding;
+use crate::desired::inputs::{CLUSTER_SECRETS, Finding};
 use crate::rollout::policy::Max;
 use crate::rollout::status::cut;
 use wavegate_api::annotations::{APPROVED_DELETIONS, FOUND};
@@ -139,9 +144,11 @@ pub(crate) fn hold(
     let is_observed = settings.hold_deletions && has_read;
     let now = is_observed.then(|| GeneratorHistory::of(generated));
     let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
-    let emptied = match now {
-        None => Vec::new(),
-        Some(_) => emptied(stored.as_ref(), &reads.found),
+    let emptied = match (settings.hold_deletions, &now, &set.found) {
+        (false, ..) => Vec::new(),
+        (true, None, _) => emptied(&reads.found, |place| is_all_empty(place, &reads.found)),
+        (true, Some(_), None) => emptied(&reads.found, |_| true),
+        (true, Some(now), Some(before)) => emptied_since(before, now, &reads.found),
     };
     let is_sure = emptied.is_empty() && doubts.failed.is_empty() && doubts.over.is_none();
     if !doubts.has_left || is_sure {
@@ -152,7 +159,9 @@ pub(crate) fn hold(
     // What was found is kept until its Applications are gone, or their deletion is approved.
     let kept = match (&stored, &now) {
         (Some(stored), Some(now)) if !emptied.is_empty() => {
-            let generators = stored.generators.union(&now.generators).cloned().collect();
+            let found = stored.generators.union(&now.generators);
+            // Also in the place of what is not there any more.
+            let generators = found.chain(&emptied).cloned().collect();
             annotations(set, Some(&GeneratorHistory { of: now.of.clone(), generators }), None)
         }
         (None, Some(_)) if !emptied.is_empty() => None,
@@ -165,12 +174,11 @@ pub(crate) fn hold(
     let approval = set.approved_deletions.as_deref().and_then(DeletionApproval::read);
     if let Some(approval) = approval.filter(|approval| approval.covers(&writes.deletes)) {
         let recorded = approval.recorded(&writes.deletes);
-        if emptied.is_empty() && recorded.is_none() {
-            // The approval is removed when they are gone.
-            return HoldDecision { annotations: kept, held: None };
-        }
-        *writes = std::mem::take(writes).without_deletes("the approval is recorded");
+        // The approval is removed when they are gone.
         let annotations = annotations(set, now.as_ref(), recorded.map(Value::from));
+        if annotations.is_some() {
+            *writes = std::mem::take(writes).without_deletes("the approval is recorded");
+        }
         return HoldDecision { annotations, held: None };
     }
     let hash = DeletionApproval::of(&writes.deletes);
@@ -189,7 +197,7 @@ const NAMED: (usize, usize) = (2, 160);
 
 fn of_emptied(emptied: &[String]) -> String {
     let named = named(emptied.iter().map(String::as_str), "generators");
-    format!("{named} found nothing where it found something, and is unchanged")
+    format!("{named} found nothing where something was found before")
 }
 
 fn of_failed(failed: &[&str]) -> String {
@@ -250,10 +258,44 @@ fn annotations(
     (!annotations.is_empty()).then(|| annotations.into())
 }
 
-/// The generators that find nothing, and found something; of those inside of each other, the
-/// inner ones, which are the cause. One that has ended is no reason, nor what is empty by it.
-fn emptied(stored: Option<&GeneratorHistory>, found: &BTreeMap<String, Finding>) -> Vec<String> {
-    let is_known = |place: &str| stored.is_none_or(|stored| stored.generators.contains(place));
+type Found = BTreeMap<String, Finding>;
+
+/// Whether all of the element of `spec.generators` that a generator is in finds nothing.
+fn is_all_empty(place: &str, found: &Found) -> bool {
+    generator_history::outermost(place)
+        .is_some_and(|outermost| found.get(outermost) == Some(&Finding::Nothing))
+}
+
+/// The generators that find nothing, and found something when `before` was stored, or are in the
+/// place of one that did.
+fn emptied_since(before: &GeneratorHistory, now: &GeneratorHistory, found: &Found) -> Vec<String> {
+    let kept = before.moved_to(&now.of);
+    let lost = before.not_in(&now.of);
+    let has_secrets = |place: &str| place.ends_with(CLUSTER_SECRETS);
+    let takes_place = |place: &str| match has_secrets(place) {
+        true => lost.iter().any(|lost| has_secrets(lost)),
+        false => !lost.is_empty() && is_all_empty(place, found),
+    };
+    emptied(found, |place| {
+        kept.generators.contains(place) || !before.has_element(place, now) && takes_place(place)
+    })
+}
+
+/// The generators that find nothing, by their paths, for people who look before they apply. What
+/// has ended is none of them, nor a generator of which another evaluation finds something.
+pub fn found_nothing(found: &BTreeMap<String, Finding>) -> BTreeSet<&str> {
+    let of = |wanted: Finding| found.iter().filter(move |(_, found)| **found == wanted);
+    let goes_on: BTreeSet<&str> =
+        of(Finding::Something).map(|(place, _)| generator(place)).collect();
+    let empty = emptied(found, |place| !goes_on.contains(generator(place)));
+    let known = found.keys().filter(|place| empty.contains(place));
+    known.map(|place| generator(place)).collect()
+}
+
+/// The generators that find nothing, of those that are known to have found something; of those
+/// inside of each other, the inner ones, which are the cause. One that has ended is no reason, nor
+/// what is empty by it.
+fn emptied(found: &Found, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let of = |wanted: Finding| found.iter().filter(move |(_, found)| **found == wanted);
     let empty = of(Finding::Nothing).filter(|(place, _)| is_known(place));
     let empty: Vec<&String> = empty.map(|(place, _)| place).collect();

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::application_set::generate::generated::labels_of;
 use crate::application_set::generate::policy::Policy;
+use crate::application_set::plan::observe;
 use crate::application_set::plan::owner::{ApplicationOwner, Identity, guard, patch_of_owners};
 use crate::application_set::plan::write_plan::{Delete, Patch, WritePlan};
 use crate::rollout::budget::Limit;
@@ -160,6 +161,8 @@ pub struct Leaving {
     /// The merge patch that removes the reference to the Namespace, if there is one:
     /// otherwise garbage collection would not delete it with the set.
     unguard: Option<String>,
+    /// The merge patch that removes the finalizers for its resources, if it has any.
+    keep: Option<String>,
     /// What the API server answered in this reconcile, if it was asked.
     presence: Option<Presence>,
 }
@@ -181,6 +184,7 @@ impl Leaving {
             step: strategy.steps().iter().position(|step| step.selects(&labels)),
             release,
             unguard,
+            keep: observe::without_finalizers(live, observe::is_for_resources),
             presence: None,
         }
     }
@@ -214,6 +218,8 @@ pub struct Deletion<'a> {
     pub owned: &'a [Leaving],
     /// The effective policy.
     pub policy: Policy,
+    /// Whether the resources of an Application stay when it is deleted.
+    pub keeps_resources: bool,
     /// The steps, if they are deleted in reverse order.
     pub reverse: Option<&'a StepStrategy>,
     /// The time.
@@ -223,9 +229,10 @@ pub struct Deletion<'a> {
 /// Decides the next step of the deletion of a set.
 ///
 /// If the policy forbids deletion, the Applications are orphaned first
-/// (AS-167, AS-384).
+/// (AS-167, AS-384). If the set keeps the resources, the finalizers for them are removed first,
+/// also those from before it did.
 pub fn deletion_stage(deletion: &Deletion<'_>) -> DeletionStage {
-    let Deletion { finalizers, owned, policy, reverse, now } = *deletion;
+    let Deletion { finalizers, owned, policy, keeps_resources, reverse, now } = *deletion;
     if owned.is_empty() {
         return DeletionStage::Done;
     }
@@ -234,20 +241,12 @@ pub fn deletion_stage(deletion: &Deletion<'_>) -> DeletionStage {
         // Applications, so they are kept (AS-169).
         return DeletionStage::Wait(owned.iter().map(|one| one.name.clone()).collect());
     }
-    let act = |patches: Vec<(&String, &String)>| {
-        let patch = |(name, json): (&String, &String)| Patch {
-            name: name.clone(),
-            json: json.clone(),
-            starts: false,
-            changes_spec: true,
-            only_records: false,
-            refreshes: false,
-        };
-        let patches = patches.into_iter().map(patch).collect();
-        DeletionStage::Act(WritePlan { patches, ..WritePlan::default() })
-    };
+    let act = |patches: Vec<(&String, &String)>| DeletionStage::Act(patching(patches));
     if !policy.deletes() {
         return act(owned.iter().map(|one| (&one.name, &one.release)).collect());
+    }
+    if let Some(plan) = keep(owned).filter(|_| keeps_resources) {
+        return DeletionStage::Act(plan);
     }
     // Left by a policy before this one.
     let guarded = owned.iter().filter_map(|one| Some((&one.name, one.unguard.as_ref()?)));
@@ -258,6 +257,26 @@ pub fn deletion_stage(deletion: &Deletion<'_>) -> DeletionStage {
         // Garbage collection deletes them by their owner reference.
         None => DeletionStage::Done,
     }
+}
+
+/// The removal of the finalizers for resources, if any of these Applications has one.
+pub(super) fn keep(owned: &[Leaving]) -> Option<WritePlan> {
+    let held = owned.iter().filter_map(|one| Some((&one.name, one.keep.as_ref()?)));
+    let held: Vec<_> = held.collect();
+    (!held.is_empty()).then(|| patching(held))
+}
+
+fn patching(patches: Vec<(&String, &String)>) -> WritePlan {
+    let patch = |(name, json): (&String, &String)| Patch {
+        name: name.clone(),
+        json: json.clone(),
+        starts: false,
+        changes_spec: true,
+        only_records: false,
+        refreshes: false,
+    };
+    let patches = patches.into_iter().map(patch).collect();
+    WritePlan { patches, ..WritePlan::default() }
 }
 
 /// Applications without a step are deleted first, all at once; then those of the last

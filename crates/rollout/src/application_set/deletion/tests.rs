@@ -5,7 +5,7 @@ use proptest::strategy::Strategy as _;
 use serde_json::json;
 
 use super::*;
-use crate::application_set::generate::generated::is_reverse;
+use crate::application_set::generate::generated::{is_reverse, keeps_resources};
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -69,7 +69,14 @@ fn stage_with(
     let owned: Vec<Leaving> = apps.iter().map(read).collect();
     let finalizers: Vec<String> = finalizers_of(set).map(str::to_owned).collect();
     let reverse = is_reverse(set).then_some(&strategy);
-    deletion_stage(&Deletion { finalizers: &finalizers, owned: &owned, policy, reverse, now })
+    deletion_stage(&Deletion {
+        finalizers: &finalizers,
+        owned: &owned,
+        policy,
+        keeps_resources: keeps_resources(set),
+        reverse,
+        now,
+    })
 }
 
 fn reverse(set: &Value, apps: &[Value]) -> Reverse {

@@ -21,7 +21,7 @@ use crate::rollout::policy::Selectable;
 use crate::rollout::steps::{self, Labels, Membership, Problem, StepStrategy};
 use crate::rollout::{self};
 use wavegate_api::Raw;
-use wavegate_api::annotations::{ROLLOUT, RUN};
+use wavegate_api::annotations::{RESOURCES_FINALIZER, ROLLOUT, RUN};
 use wavegate_api::live::{LiveSetSpec, LiveSpec};
 use wavegate_api::raw::texts_of;
 use wavegate_application::deployed::without_revisions;
@@ -50,6 +50,8 @@ pub struct Generated {
     pub policy_problem: Option<String>,
     /// The live metadata to preserve.
     pub preserve: Preserve,
+    /// Whether the resources of an Application stay when it is deleted.
+    pub keeps_resources: bool,
     /// Fields that are neither compared nor written.
     pub ignore: Ignore,
     /// The errors of these rules.
@@ -319,6 +321,7 @@ impl Collector {
                 &settings.preserved_annotations,
                 &settings.preserved_labels,
             ),
+            keeps_resources: keeps_resources(set),
             strategy,
             strategy_problems,
             per_generator,
@@ -336,6 +339,14 @@ impl Collector {
 pub fn is_reverse(set: &Value) -> bool {
     let order = LiveSetSpec::of(set).strategy.deletion_order;
     order.eq_ignore_ascii_case("reverse") && !StepStrategy::of(set).0.steps().is_empty()
+}
+
+/// Whether the resources of an Application stay when it is deleted: `preserveResourcesOnDeletion`,
+/// unless the template lists a finalizer for them itself (AS-160).
+pub fn keeps_resources(set: &Value) -> bool {
+    let listed = set.items("/spec/template/metadata/finalizers").iter().filter_map(Value::as_str);
+    LiveSetSpec::of(set).sync_policy.preserve_resources_on_deletion
+        && !listed.into_iter().any(|finalizer| finalizer.contains(RESOURCES_FINALIZER))
 }
 
 /// The Applications by name. Of several with one name the first one is kept,

@@ -49,6 +49,21 @@ impl GeneratorHistory {
         Self { of: of.to_vec(), generators: self.generators.iter().flat_map(paths).collect() }
     }
 
+    /// What the elements found that are not in this list any more, by their paths.
+    pub(in crate::application_set) fn not_in(&self, of: &[String]) -> Vec<&str> {
+        let is_lost = |path: &&str| {
+            let old = element_of(path).and_then(|(at, _)| self.of.get(at));
+            old.is_some_and(|old| !of.contains(old))
+        };
+        self.generators.iter().map(String::as_str).filter(is_lost).collect()
+    }
+
+    /// Whether the element that a path of a later list is in was there, too, as it is now.
+    pub(in crate::application_set) fn has_element(&self, path: &str, later: &Self) -> bool {
+        let new = element_of(path).and_then(|(at, _)| later.of.get(at));
+        new.is_some_and(|new| self.of.contains(new))
+    }
+
     pub(in crate::application_set) fn text(&self) -> String {
         json!({ "generators": self.of, "found": self.generators }).to_string()
     }
@@ -56,6 +71,14 @@ impl GeneratorHistory {
 
 /// The start of the path of an element.
 const ELEMENT: &str = "spec.generators[";
+
+/// The path of the generator in `spec.generators` that a path is in: that of the matrix around it.
+pub(in crate::application_set) fn outermost(path: &str) -> Option<&str> {
+    let (_, rest) = element_of(path)?;
+    let key = rest.strip_prefix("].")?;
+    let end = key.find(['.', '[', ' ']).unwrap_or(key.len());
+    Some(&path[..path.len() - key.len() + end])
+}
 
 /// The index of the element that a path is in, and what follows it.
 fn element_of(path: &str) -> Option<(usize, &str)> {

@@ -116,7 +116,13 @@ mod tests {
     fn compared_with(revision: &str) -> Vec<Existing> {
         let set = Identity::default();
         let (preserve, ignore) = (Preserve::default(), Ignore::default());
-        let rules = Rules { set: &set, policy: Policy::Sync, preserve: &preserve, ignore: &ignore };
+        let rules = Rules {
+            set: &set,
+            policy: Policy::Sync,
+            preserve: &preserve,
+            ignore: &ignore,
+            keeps_resources: false,
+        };
         let live = json!({"metadata": {"name": "a"}, "status": {"sync": {"revision": revision}}});
         vec![Existing::read(&live, None, &rules)]
     }

@@ -66,6 +66,8 @@ pub struct PlanInput<'a> {
     pub invalid: &'a BTreeMap<String, String>,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
+    /// Whether the resources of an Application stay when it is deleted.
+    pub keeps_resources: bool,
     /// The known clusters, including the local one.
     pub clusters: &'a [Cluster],
     /// Whether automated sync is disabled.
@@ -209,16 +211,24 @@ fn taken(input: &PlanInput<'_>) -> Option<Held> {
     })
 }
 
-/// The removal of the finalizer for the resources, if their cluster is unknown
-/// (AS-166). Of several clusters with its name one is meant: the deletion waits until that is clear.
+/// The removal of the finalizer for the resources, if the set keeps them or their cluster is unknown
+/// (AS-160, AS-166). Of several clusters with its name one is meant: the deletion waits until that is clear.
 fn release(input: &PlanInput<'_>, existing: &Existing) -> Option<Release> {
     let held = existing.held.as_ref()?;
+    let release = |why| Release { json: held.release.to_string(), why };
+    if input.keeps_resources {
+        return Some(release(KEPT.to_owned()));
+    }
     if validate::clusters_named(&held.target.cluster, input.clusters) > 1 {
         return None;
     }
     let why = validate::destination_problem(&held.target, input.clusters)?;
-    Some(Release { json: held.release.to_string(), why })
+    Some(release(format!("its resources cannot be deleted: {why}")))
 }
+
+/// Why an Application loses the finalizer for its resources.
+const KEPT: &str =
+    "spec.syncPolicy.preserveResourcesOnDeletion of the ApplicationSet keeps its resources";
 
 /// What has to happen before anything is deleted; `None` when all generated
 /// Applications can be written.

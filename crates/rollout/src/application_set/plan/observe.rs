@@ -17,7 +17,8 @@ use crate::rollout::phase::{
 };
 use crate::rollout::run::started::Started;
 use wavegate_api::annotations::{
-    REFRESH, RESOURCES_FINALIZER, annotation_of, finalizers_of, is_skipped,
+    REFRESH, RESOURCES_FINALIZER, RESOURCES_FINALIZER_BACKGROUND, RESOURCES_FINALIZER_FOREGROUND,
+    annotation_of, finalizers_of, is_skipped,
 };
 use wavegate_api::conditions::application as condition;
 use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource};
@@ -70,7 +71,8 @@ pub struct Existing {
     pub guard: Option<Box<str>>,
     /// How to take it over from the set that owns it.
     pub takeover: Option<Box<Takeover>>,
-    /// The finalizer for its resources, if it has that and is no longer generated.
+    /// The finalizer for its resources, if it has that and may have to lose it: it is no longer
+    /// generated, or the set keeps the resources.
     pub held: Option<Box<HeldResources>>,
 }
 
@@ -79,21 +81,38 @@ pub struct Existing {
 pub struct HeldResources {
     /// The cluster of the resources.
     pub target: DeployTarget,
-    /// The merge patch that removes only this finalizer.
+    /// The merge patch that removes only this finalizer, with its variants if the set keeps the
+    /// resources.
     pub release: Box<str>,
 }
 
 impl HeldResources {
-    fn of(live: &Value, app: &LiveApplication) -> Option<Self> {
-        let (own, others): (Vec<&str>, Vec<&str>) =
-            finalizers_of(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
-        let version = &app.metadata.resource_version;
-        let release = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
-        (!own.is_empty()).then(|| Self {
-            target: DeployTarget::of(&app.spec),
-            release: release.to_string().into(),
-        })
+    fn of(live: &Value, app: &LiveApplication, keeps_resources: bool) -> Option<Self> {
+        let release = match keeps_resources {
+            true => without_finalizers(live, is_for_resources),
+            false => without_finalizers(live, |finalizer| finalizer == RESOURCES_FINALIZER),
+        }?;
+        Some(Self { target: DeployTarget::of(&app.spec), release: release.into() })
     }
+}
+
+/// Whether a finalizer keeps an Application until its resources are deleted.
+pub(in crate::application_set) fn is_for_resources(finalizer: &str) -> bool {
+    [RESOURCES_FINALIZER, RESOURCES_FINALIZER_FOREGROUND, RESOURCES_FINALIZER_BACKGROUND]
+        .contains(&finalizer)
+}
+
+/// The merge patch that removes these finalizers from an Application; `None` when it has none of
+/// them. The others are those of the version in it.
+pub(in crate::application_set) fn without_finalizers(
+    live: &Value,
+    is_removed: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let (removed, others): (Vec<&str>, Vec<&str>) =
+        finalizers_of(live).partition(|finalizer| is_removed(finalizer));
+    let version = live.text("/metadata/resourceVersion");
+    let patch = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
+    (!removed.is_empty()).then(|| patch.to_string())
 }
 
 impl Existing {
@@ -147,8 +166,10 @@ impl Existing {
                 .then(|| owner::guard(metadata, rules.set, rules.policy))
                 .flatten()
                 .map(|guard| guard.to_string().into()),
-            held: (wanted.is_none() && owner == ApplicationOwner::Set && !is_going)
-                .then(|| HeldResources::of(live, &app).map(Box::new))
+            held: ((wanted.is_none() || rules.keeps_resources)
+                && owner == ApplicationOwner::Set
+                && !is_going)
+                .then(|| HeldResources::of(live, &app, rules.keeps_resources).map(Box::new))
                 .flatten(),
             takeover: (wanted.is_some() && !is_going)
                 .then(|| owner::takeover(metadata, rules.set, rules.policy).map(Box::new))

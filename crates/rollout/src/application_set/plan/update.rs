@@ -35,13 +35,15 @@ pub struct Rules<'a> {
     pub preserve: &'a Preserve,
     /// Fields that are neither compared nor written.
     pub ignore: &'a Ignore,
+    /// Whether the resources of an Application stay when it is deleted.
+    pub keeps_resources: bool,
 }
 
 impl<'a> Rules<'a> {
     /// Those of a set with this identity.
     pub fn of(set: &'a Identity, generated: &'a Generated) -> Self {
-        let Generated { policy, preserve, ignore, .. } = generated;
-        Self { set, policy: *policy, preserve, ignore }
+        let Generated { policy, preserve, ignore, keeps_resources, .. } = generated;
+        Self { set, policy: *policy, preserve, ignore, keeps_resources: *keeps_resources }
     }
 }
 

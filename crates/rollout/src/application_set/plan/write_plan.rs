@@ -154,17 +154,18 @@ pub struct Delete {
     /// The resource version that the decision is based on: it may have another owner since.
     /// `None` if the set is deleted itself.
     pub version: Option<String>,
-    /// Its resources cannot be deleted, so their finalizer is removed first (AS-166).
+    /// Its resources are kept or cannot be deleted, so their finalizer is removed first (AS-160,
+    /// AS-166).
     pub release: Option<Release>,
 }
 
 /// The removal of the finalizer `resources-finalizer.argocd.argoproj.io` from an Application
-/// whose cluster is unknown: nobody could delete the resources, and the Application would
-/// stay forever.
+/// whose resources are kept, or whose cluster is unknown: nobody could delete the resources, and
+/// the Application would stay forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The merge patch, as JSON, with the resource version that it is based on.
     pub json: String,
-    /// What is wrong with the destination.
+    /// Why.
     pub why: String,
 }

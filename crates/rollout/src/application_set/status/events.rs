@@ -148,8 +148,7 @@ pub(crate) fn written(outcome: &WriteOutcome, writes: &WritePlan) -> Option<SetE
             let mut deletes = writes.deletes.iter();
             let release = deletes.find(|delete| delete.name == *application)?.release.as_ref()?;
             let text = format!(
-                "Removed the finalizer {RESOURCES_FINALIZER} of Application {application}, since its \
-                 resources cannot be deleted: {}",
+                "Removed the finalizer {RESOURCES_FINALIZER} of Application {application}: {}",
                 release.why
             );
             return Some(SetEvent::normal("Updated", "Write", text));

@@ -111,7 +111,13 @@ fn conditions_are_those_of_table_a_14() {
 fn existing(set: &Value, names: impl IntoIterator<Item = String>) -> Vec<Existing> {
     let id = Identity::of(set);
     let (preserve, ignore) = (Preserve::default(), Ignore::default());
-    let rules = Rules { set: &id, policy: Policy::Sync, preserve: &preserve, ignore: &ignore };
+    let rules = Rules {
+        set: &id,
+        policy: Policy::Sync,
+        preserve: &preserve,
+        ignore: &ignore,
+        keeps_resources: false,
+    };
     let read = |name: String| {
         let mut live = live(&generated(&name, spec()));
         live["status"]["health"] = json!({"status": "Degraded", "message": "x".repeat(5000)});

@@ -15,6 +15,11 @@ pub(super) static LIST: Generator = Generator {
 
 fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterSets {
     let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
+    // Written so, and not made of what another generator found.
+    let is_written = generator["elementsYaml"].is_null() || !scope.is_interpolated();
+    if elements.is_empty() && is_written {
+        scope.may_end();
+    }
     for element in &elements {
         scope.count(&element.values)?;
     }

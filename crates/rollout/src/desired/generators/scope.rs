@@ -9,8 +9,8 @@ use super::element::{Element, Failure, join, object, text, wrong_type};
 use crate::desired::error::GenerateError;
 use crate::desired::flatten::{flatten, matches};
 use crate::desired::inputs::{
-    Finding, GitAnswer, GitRequest, Inputs, PROVIDER_REQUEUE_AFTER, Projects, Reads,
-    UnreadRepository,
+    CLUSTER_SECRETS, Finding, GitAnswer, GitRequest, Inputs, PROVIDER_REQUEUE_AFTER, Projects,
+    Reads, UnreadRepository,
 };
 use crate::desired::missing_key;
 use crate::desired::queries::{Answer, Query};
@@ -271,7 +271,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     /// Records whether the cluster Secrets of this generator are there: it also yields
     /// something without any.
     pub fn found_secrets(&mut self, found: bool) {
-        let path = format!("{} (cluster Secrets)", join(self.element, &self.around));
+        let path = format!("{}{CLUSTER_SECRETS}", join(self.element, &self.around));
         self.evaluation.reads.found(path, Finding::of(found));
     }
 

@@ -279,12 +279,7 @@ impl World {
     fn read(&mut self, names: &[String]) {
         let memory = &mut self.memory;
         let Some(generated) = &memory.generated else { return };
-        let rules = Rules {
-            set: &memory.set.id,
-            policy: generated.policy,
-            preserve: &generated.preserve,
-            ignore: &generated.ignore,
-        };
+        let rules = Rules::of(&memory.set.id, generated);
         for name in names {
             let wanted = generated.get(name);
             let live = memory.cache.get(name);
