@@ -195,3 +195,21 @@ proptest! {
         prop_assert_eq!(fleet.deployed("r1"), fleet.apps.len(), "{:?}", fleet.kinds());
     }
 }
+
+/// ST-062, ST-080: a way back that failed waits for a person, and is counted.
+#[test]
+fn a_way_back_that_failed_is_a_wait_of_its_own_as_st_062() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    fleet.apps.get_mut("s2-0").unwrap().fails_at = Some("r1".to_owned());
+    fleet.roll_back();
+    fleet.run(10);
+    assert_eq!((fleet.status().phase, fleet.status().failed), (RunPhase::RollingBack, 1));
+    assert_eq!(fleet.kinds()[0], WaitKind::RollbackFailed, "{:?}", fleet.kinds());
+    assert_eq!(fleet.status().estimate, None);
+    fleet.apps.get_mut("s2-0").unwrap().fails_at = None;
+    fleet.retry();
+    fleet.run(30);
+    assert_eq!((fleet.status().phase, fleet.status().failed), (RunPhase::RolledBack, 0));
+}
