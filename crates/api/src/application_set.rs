@@ -238,7 +238,7 @@ lenient! {
         pub application: String,
         /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
         /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `Paused`, `Unreadable`, `Approval`,
-        /// `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack`, `Skipped`,
+        /// `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack`, `RollbackFailed`, `Skipped`,
         /// `Pace`, `MaxInFlight`, `SyncWindow`,
         /// `Excluded`, `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`,
         /// `Promotion`, `OperationStart`, `Operation`, `Confirmation`,

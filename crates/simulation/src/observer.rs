@@ -265,6 +265,7 @@ fn is_hold(kind: WaitKind) -> bool {
             | WaitKind::FailureBudget
             | WaitKind::Quarantined
             | WaitKind::HeldBack
+            | WaitKind::RollbackFailed
             | WaitKind::SyncWindow
             | WaitKind::Excluded
             | WaitKind::ManualSync

@@ -9,6 +9,7 @@ use crate::cli::console::commands::{TAKEN_BACK, kubectl, sync_of, take_back, wav
 use crate::cli::rollout_view::run::commands;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;
+use wavegate_api::run::RunPhase;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::access::project_of;
 use wavegate_application::deletion::WAITS_FOR_APPROVAL;
@@ -39,6 +40,9 @@ const UNNAMED: &str = "the ApplicationSet names only the first that it waits for
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
 pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
     let &WaitContext { wait, member, live, .. } = waiting;
+    if let Some(found) = about_ended_run(waiting) {
+        return found;
+    }
     let found = match (wait.kind, live, &member.live) {
         (WaitKind::Deletion, Some(live), _) => vec![about_deletion(live, &wait.application).into()],
         (
@@ -67,11 +71,96 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
     // What has failed, or is held by a person, need not hold the others.
     let is_live = waiting.run.is_some_and(|run| run.is_known && !run.phase().has_ended());
     let holds = wait.kind.ended_by() == EndedBy::Person && member.step.is_some();
-    if is_live && holds {
+    // A skip keeps nothing from its way back.
+    if is_live && holds && !goes_back(waiting.run) {
         let skip = wavegate("skip", waiting.set.namespace(), &wait.application);
         found.push(format!("to go on without it in this run: {skip}").into());
     }
     found
+}
+
+/// Whether a run goes back.
+fn goes_back(run: Option<&Run>) -> bool {
+    run.is_some_and(|run| run.is_known && run.phase() == RunPhase::RollingBack)
+}
+
+/// About an Application of a run that goes back, was taken back or aborted, where it would be
+/// advised to sync it, to skip it or to wait for its promotion: a sync leads to the target that was
+/// aborted. `None` where the advice is the same as in any other run.
+fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
+    let &WaitContext { set, run, wait, member, live, resource, .. } = waiting;
+    let run = run.filter(|run| run.is_known)?;
+    let is_back = goes_back(Some(run));
+    if !is_back && !matches!(run.phase(), RunPhase::RolledBack | RunPhase::Aborted) {
+        return None;
+    }
+    let at = ObjectKey::of(set);
+    let namespace = live.map_or(set.namespace(), |live| live.namespace());
+    let own = |verb: &str| wavegate(verb, namespace, &wait.application);
+    let edit = kubectl("edit applicationset", set.namespace(), set.name());
+    let of_run = || -> Vec<Action> {
+        let all = commands(run, &at).into_iter();
+        all.map(|(what, command)| format!("{what}: {command}").into()).collect()
+    };
+    let by_itself = || Action::nothing("the run goes back, and continues by itself");
+    let found: Vec<Action> = match wait.kind {
+        WaitKind::RollbackFailed => {
+            let retry = wavegate("retry", set.namespace(), set.name());
+            let mut found: Vec<Action> =
+                live.and_then(|live| about_resource(live, resource)).into_iter().collect();
+            found.push(format!("see what keeps it from being Healthy: {}", own("tree")).into());
+            found.push(format!("to repeat its way back: {retry}").into());
+            found
+        }
+        // While its operation runs, that has to end first.
+        WaitKind::Confirmation | WaitKind::Operation | WaitKind::OtherOperation => return None,
+        WaitKind::HeldByPerson => {
+            let what = match is_back {
+                true => "to take it back with the others",
+                false => "to roll the same out to it again",
+            };
+            vec![format!("{what}: {}", own("retry")).into()]
+        }
+        WaitKind::ManualSync if is_back => {
+            let what = "maxUpdate of its step is 0, so that it does not go back: raise it";
+            vec![format!("{what}: {edit}").into()]
+        }
+        WaitKind::SyncWindow => {
+            let action = match live {
+                Some(live) => window_change(live, &wait.message),
+                None => return None,
+            };
+            vec![action.into()]
+        }
+        WaitKind::Health | WaitKind::Comparison => vec![by_kind(waiting)],
+        WaitKind::FailedOperation
+        | WaitKind::OutOfSync
+        | WaitKind::Degraded
+        | WaitKind::ErrorCondition => {
+            let mut found: Vec<Action> =
+                live.and_then(|live| about_resource(live, resource)).into_iter().collect();
+            if let Some(live) = live {
+                found.extend(about_source(live, &wait.application).map(Action::from));
+            }
+            let what = "commit a fix, or revert the change in the source or in the ApplicationSet";
+            found.push(format!("{what}: {edit}").into());
+            if !is_back {
+                found.extend(of_run());
+            }
+            found
+        }
+        WaitKind::Promotion | WaitKind::MaxUpdate | WaitKind::StatusFull | WaitKind::ManualSync => {
+            match about_run(waiting) {
+                _ if is_back => vec![by_itself()],
+                of_run if !of_run.is_empty() => of_run,
+                _ if wait.kind == WaitKind::ManualSync => of_run(),
+                _ => vec![by_kind(waiting)],
+            }
+        }
+        WaitKind::RollingBack if !member.is_operating() => vec![by_itself()],
+        _ => return None,
+    };
+    Some(found)
 }
 
 /// What ends a wait that a person or a policy has made.
@@ -156,6 +245,7 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         | WaitKind::Skipped => wait.message.clone().into(),
         WaitKind::Soak => Action::nothing("it continues when its time has passed"),
         WaitKind::RollingBack => Action::nothing("what the run started is taken back"),
+        WaitKind::RollbackFailed => wait.message.clone().into(),
         WaitKind::Pace | WaitKind::MaxInFlight => {
             Action::nothing("it starts when another Application is done")
         }
@@ -302,16 +392,27 @@ fn included_again(live: Option<&Value>, wait: &RolloutWait) -> String {
 
 /// What to do about a sync window, by the message of its wait.
 fn about_window(live: &Value, message: &str, sync: &str) -> String {
-    let project = inherited_from(message).unwrap_or_else(|| project_of(live));
+    let change = window_change(live, message);
+    match message.contains(GLOBAL_PROJECTS) {
+        true => change,
+        false => {
+            format!("{change}; if the window has manualSync: true, sync it yourself: {sync}")
+        }
+    }
+}
+
+/// The same without a sync by hand.
+fn window_change(live: &Value, message: &str) -> String {
     let control_plane = control_plane_of(live);
     if message.contains(GLOBAL_PROJECTS) {
         let edit = kubectl("edit configmap", &control_plane, "argocd-cm");
         return format!("create the global project, or correct {GLOBAL_PROJECTS}: {edit}");
     }
+    let project = inherited_from(message).unwrap_or_else(|| project_of(live));
     let edit = kubectl("edit appproject", &control_plane, project);
     format!(
         "wait until the window permits it, or change spec.syncWindows of AppProject {project}: \
-         {edit}; if the window has manualSync: true, sync it yourself: {sync}"
+         {edit}"
     )
 }
 

@@ -142,8 +142,8 @@ fn between(from: Timestamp, to: Timestamp) -> i64 {
 pub(in crate::cli) fn waits(run: &Run, of: &ObjectKey, now: Timestamp) -> Option<String> {
     let left = match run.phase() {
         // Its message names the command.
-        RunPhase::Paused | RunPhase::AwaitingApproval | RunPhase::RollingBack => String::new(),
-        RunPhase::Held => what_to_do(run, of),
+        RunPhase::Paused | RunPhase::AwaitingApproval => String::new(),
+        RunPhase::Held | RunPhase::RollingBack => what_to_do(run, of),
         RunPhase::Soaking => match soaks_until(run) {
             Some(until) => format!("; {}", opens(until, now)),
             None => String::new(),
@@ -229,6 +229,9 @@ pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String
             named("to take back what was started", of("rollback")),
             named("to end it, and leave all as it is", of("abort")),
         ],
+        RunPhase::RollingBack if run.status.failed > 0 => {
+            vec![named("to repeat the ways back that failed", of("retry"))]
+        }
         RunPhase::Aborted | RunPhase::RolledBack => {
             vec![named("to roll the same out again", of("retry"))]
         }
@@ -253,7 +256,8 @@ pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
         "GateOpened" => Some(format!("gate {subject} opens")),
         "ApprovalVoid" => Some(format!("gate {subject}: what was approved{by} has changed{more}")),
         "Skipped" => Some(format!("{subject} is skipped{by}")),
-        "Retried" => Some(format!("run {}: retried{by}", run.name)),
+        "Retried" => Some(format!("run {}: retried{by}{more}", run.name)),
+        "QuarantineEnded" => Some(format!("run {}: {message}", run.name)),
         "WithoutEffect" => Some(format!("run {}: it has no effect{more}", run.name)),
         phase if silent.contains(&phase) => None,
         phase => Some(format!("run {} is {phase}{by}{more}", run.name)),

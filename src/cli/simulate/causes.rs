@@ -202,6 +202,7 @@ fn hold(kind: WaitKind) -> Option<(&'static str, &'static str)> {
         | WaitKind::Approval
         | WaitKind::Soak
         | WaitKind::RollingBack
+        | WaitKind::RollbackFailed
         | WaitKind::Skipped
         | WaitKind::Pace
         | WaitKind::MaxInFlight

@@ -128,10 +128,14 @@ lenient! {
         pub notified: Option<i64>,
         /// The time that is left, from the last runs (ST-083).
         pub estimate: Option<Estimate>,
-        /// Digests of the targets that are not promoted to (ST-060), sorted, as base64 of four
-        /// bytes each; after a point, those of Applications with their specs, and of the revisions
-        /// with which these are such targets.
+        /// Digests of the targets that are not promoted to (ST-060), as base64 of four bytes each:
+        /// for each run that was ended, its number and, after a colon, targets, Applications with
+        /// their specs, the revisions with which these are such targets, and targets that were
+        /// there without a sync.
         pub quarantine: String,
+        /// Digests of the names of Applications that were Degraded, Missing, Progressing or
+        /// Suspended when the run began (ST-041), as base64 of four bytes each.
+        pub health_before: String,
         /// When each of the retries in the spec was acted on.
         pub retried: Vec<Time>,
         /// Hashes of these retries, by which a retry is known wherever it is in the list.

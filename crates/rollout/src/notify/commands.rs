@@ -25,6 +25,8 @@ pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
         }
         RunPhase::Paused => vec![of_set("resume")],
         RunPhase::Held => vec![of_set("explain"), of_set("retry"), of_set("abort")],
+        // Some ways back have failed.
+        RunPhase::RollingBack if run.status.failed > 0 => vec![of_set("explain"), of_set("retry")],
         RunPhase::Progressing
         | RunPhase::Soaking
         | RunPhase::Complete

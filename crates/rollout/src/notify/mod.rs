@@ -163,6 +163,7 @@ impl Transition<'_> {
             "Skipped" => format!("{subject} is skipped"),
             "Retried" if subject.is_empty() => format!("{by} retries what has failed"),
             "Retried" => format!("{by} retries {subject}"),
+            "QuarantineEnded" => return cut(message, TEXT),
             "WithoutEffect" => "something in its spec has no effect".to_owned(),
             phase => match RunPhase::from_word(phase) {
                 RunPhase::Progressing if phase == "Progressing" => "it goes on".to_owned(),

@@ -30,11 +30,24 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
         ));
     }
     let name = &run.name;
-    let says = if names.is_empty() {
-        let is_held = matches!(
-            run.phase(),
-            RunPhase::Held | RunPhase::Aborted | RunPhase::RolledBack | RunPhase::RollingBack
-        );
+    let goes_back = run.phase() == RunPhase::RollingBack;
+    let says = if goes_back {
+        let what = match (names, status.failed) {
+            ([], failed) if failed > 0 => applications_text(failed),
+            ([], _) => {
+                return Verdict::Refused(format!(
+                    "run {name} goes back, and no way back of it has failed: it goes on by itself"
+                ));
+            }
+            (names, _) => names.join(", "),
+        };
+        format!(
+            "retry run {name}, which goes back: repeat the way back of {what}; nothing is rolled \
+             out again"
+        )
+    } else if names.is_empty() {
+        let is_held =
+            matches!(run.phase(), RunPhase::Held | RunPhase::Aborted | RunPhase::RolledBack);
         let is_quarantined = !status.quarantine.is_empty();
         if status.failed <= 0 && !is_held && !is_quarantined {
             let phase = run.phase();
@@ -45,6 +58,10 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
         }
         let lifts = if is_quarantined { ", and lift the quarantine of its targets" } else { "" };
         match status.failed {
+            // What earlier runs have left in quarantine need not be a target now.
+            0 if is_quarantined && !is_held => format!(
+                "retry run {name}: promote to what was aborted before, where it is the target now"
+            ),
             0 if is_quarantined => {
                 format!("retry run {name}: promote to its targets again, which are in quarantine")
             }
@@ -91,6 +108,12 @@ pub fn skip_applications(run: &Run, names: &[&str]) -> Verdict {
         return Verdict::Refused(format!(
             "run {name} has ended ({}): there is nothing to skip",
             run.phase()
+        ));
+    }
+    if run.phase() == RunPhase::RollingBack {
+        return Verdict::Refused(format!(
+            "run {name} goes back, and a skip keeps nothing from its way back: wavegate retry \
+             repeats a way back that has failed"
         ));
     }
     let is_new = |name: &&&str| !run.spec.skip.iter().any(|one| one == **name);

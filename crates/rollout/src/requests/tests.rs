@@ -486,6 +486,50 @@ fn what_cannot_go_back_is_said_before_a_rollback() {
     }
 }
 
+/// ST-070: which verbs make sense in each phase. Out of a way back nothing leads forward (ST-062).
+#[test]
+fn the_verbs_of_each_phase_as_st_070() {
+    // Whether retry, skip, abort and rollback are a change.
+    let cases = [
+        ("Progressing", [true, true, true, true]),
+        ("Paused", [true, true, true, true]),
+        ("AwaitingApproval", [true, true, true, true]),
+        ("Soaking", [true, true, true, true]),
+        ("Held", [true, true, true, true]),
+        ("Complete", [true, false, false, true]),
+        ("CompleteWithFailures", [true, false, false, true]),
+        ("Superseded", [false, false, false, false]),
+        ("Aborted", [true, false, false, true]),
+        ("RollingBack", [true, false, false, false]),
+        ("RolledBack", [true, false, false, false]),
+    ];
+    for (phase, want) in cases {
+        let run = in_phase(phase, json!({}), json!({}));
+        let verdicts = [
+            retry_applications(&run, &[], PERSON),
+            skip_applications(&run, &["web"]),
+            abort_run(&run, false, PERSON),
+            rollback_run(&run, None, PERSON),
+        ];
+        let is_change = |verdict: &Verdict| matches!(verdict, Verdict::Change { .. });
+        assert_eq!(verdicts.each_ref().map(is_change), want, "{phase}");
+        if phase == "RollingBack" {
+            let said = told(&verdicts[0]);
+            assert!(said.contains("repeat the way back of 2 Applications"), "{said}");
+            assert!(!said.contains("promote"), "{said}");
+        }
+    }
+    let going = |failed: i64| in_phase("RollingBack", json!({}), json!({ "failed": failed }));
+    let said = told(&retry_applications(&going(0), &[], PERSON));
+    assert!(said.starts_with("refused: run shop-7 goes back, and no way back"), "{said}");
+    let said = told(&retry_applications(&going(1), &["web"], PERSON));
+    assert!(said.contains("repeat the way back of web"), "{said}");
+    // What earlier runs have left in quarantine is no promise.
+    let left = json!({"failed": 0, "quarantine": "1:abcd"});
+    let said = told(&retry_applications(&in_phase("Complete", json!({}), left), &[], PERSON));
+    assert!(said.contains("what was aborted before, where it is the target now"), "{said}");
+}
+
 /// ST-063, ST-064.
 #[test]
 fn starting_again_and_leaving_out() {

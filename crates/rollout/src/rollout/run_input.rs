@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::cut::cut;
 use super::policy::Rules;
 use super::wait_kind::WaitKind;
+use wavegate_api::HealthStatus;
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
 
 /// What policies and people say about the rollout of a set.
@@ -206,6 +207,8 @@ pub struct RowRun {
     pub failure: Option<Failure>,
     /// Whether the current run has started it for its present target.
     pub is_started: bool,
+    /// Its health when the run began (ST-041); `None` when the run does not remember any.
+    pub before: Option<HealthStatus>,
 }
 
 impl RowRun {

@@ -8,7 +8,7 @@
 //! | validation rejected it | `Invalid` |
 //! | it does not exist yet | `Creating` |
 //! | its entry is Waiting, a person has synced it to something else, and no operation runs | `HeldByPerson` |
-//! | Waiting, and a person or a policy holds it ([`Hold`]) | `Paused`, `Unreadable`, `Approval`, `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack` |
+//! | Waiting, and a person or a policy holds it ([`Hold`]) | `Paused`, `Unreadable`, `Approval`, `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack`, `RollbackFailed` |
 //! | Waiting, and a sync window denies its sync | `SyncWindow` |
 //! | Waiting, and an operation runs or is requested | `OtherOperation` |
 //! | Waiting, and `maxUpdate` is 0 | `ManualSync` |

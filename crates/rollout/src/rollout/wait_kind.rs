@@ -70,6 +70,8 @@ kinds! {
     HeldBack(Person, false),
     /// The run is taken back (ST-061).
     RollingBack(Events, false),
+    /// Its way back has failed, and the rollback holds (ST-062).
+    RollbackFailed(Person, false),
     /// The run skips it (ST-064).
     Skipped(Person, false),
     /// A ramp or a limit for a label permits no more (ST-030).
@@ -143,6 +145,6 @@ impl WaitKind {
 
     /// Whether it is about an Application that was synced, and goes or went back.
     pub const fn is_at_rest(self) -> bool {
-        matches!(self, Self::HeldBack | Self::RollingBack)
+        matches!(self, Self::HeldBack | Self::RollingBack | Self::RollbackFailed)
     }
 }

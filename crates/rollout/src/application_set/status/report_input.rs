@@ -26,6 +26,7 @@ use wavegate_api::app_view::ResourceView;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus, WaitingFor};
 use wavegate_api::conditions::{application as of_application, application_set as condition};
 use wavegate_api::live::LiveApplication;
+use wavegate_api::run::RunStart;
 use wavegate_api::{OperationPhase, Raw, read_leniently};
 use wavegate_engine::blocking_resource::{self, Blocking, BlockingResource};
 use wavegate_engine::promotion::{PROMOTION, USERNAME};
@@ -135,8 +136,15 @@ pub fn read_application(live: &Value) -> ApplicationReport {
     let app = LiveApplication::read(live);
     let resources = ResourceView::unsettled_rows(live);
     let mut out = resources.filter(|resource| resource.status == "OutOfSync").peekable();
+    let observed = observe(live, &app, false);
+    let is_of_target = |start: &RunStart| {
+        let revisions = &start.revisions;
+        start.goes_back && (revisions.is_empty() || *revisions == observed.revisions)
+    };
+    let back = RunStart::of(live).filter(is_of_target).map(|start| start.good);
     let mut application = ApplicationReport {
-        observed: observe(live, &app, false),
+        held_at: back.filter(|good| !good.is_empty()),
+        observed,
         record: record::read_record(live),
         labels: labels_of(live),
         sync: app.status.sync.status.clone().unwrap_or_default(),

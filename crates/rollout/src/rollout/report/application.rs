@@ -24,6 +24,8 @@ pub struct ApplicationReport {
     pub health: String,
     /// What it waits for.
     pub blocking: Blocking,
+    /// The last good revisions to which a run has taken it back from its present target (ST-061).
+    pub held_at: Option<Vec<String>>,
     /// Its deletion, if it is being deleted.
     pub deletion: Option<Deletion>,
     /// An operation would only prune.
@@ -94,6 +96,7 @@ impl ApplicationReport {
             sync: String::new(),
             health: String::new(),
             blocking: Blocking::default(),
+            held_at: None,
             deletion: None,
             only_prunes: false,
             initiator: Initiator::default(),

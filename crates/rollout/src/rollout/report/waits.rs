@@ -154,6 +154,9 @@ impl Report {
             }
             None => {}
         }
+        if let Some(good) = self.held_at(member) {
+            return format!("it is held at {} after a rollback", good.join(", "));
+        }
         let blocking = self.blocking(member).filter(|_| self.is_waited_for(member));
         // The entry may be older than what a running operation says.
         let runs = member.phase() == Some(Phase::Progressing) && member.is_operating();
@@ -174,6 +177,14 @@ impl Report {
             Some(blocking) if message.is_empty() => blocking.reason.clone(),
             _ => message,
         }
+    }
+
+    /// The revisions that a rollback has taken a member back to, while it stays there. The status of
+    /// the set names only those of the open step, and only a moment later.
+    fn held_at<'a>(&self, member: &'a Member) -> Option<&'a [String]> {
+        let is_open = member.phase().is_some_and(|phase| phase != Phase::Healthy);
+        let live = member.live.as_ref().filter(|_| self.is_rolling() && is_open)?;
+        live.held_at.as_deref().filter(|_| !member.is_operating())
     }
 
     /// What keeps a member from being Synced and Healthy. Resources do not block an Application

@@ -78,14 +78,15 @@ fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bo
     now.duration_since(started.at) >= deadline
 }
 
-/// Whether an Application that was not Healthy before is no worse after its sync (ST-041). One
+/// Whether an Application that was not Healthy before its run is no worse after its sync (ST-041):
+/// what the run itself has broken, ahead of the promotion of this one, is not excused. One
 /// whose health was not known, such as a new one, is not compared with it. One that makes progress
 /// has not ended: it is waited for until its deadline, unless it did so before.
 pub fn is_no_worse(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
     let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
         return false;
     };
-    let before = started.before;
+    let before = row.run.before.unwrap_or(started.before);
     let has_ended = match (before, seen.health) {
         (HealthStatus::Progressing, HealthStatus::Progressing) => true,
         (HealthStatus::Degraded, HealthStatus::Progressing) => {

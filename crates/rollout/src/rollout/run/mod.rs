@@ -20,8 +20,10 @@
 mod estimate;
 mod failures;
 mod gates;
+mod health_before;
 pub(super) mod pace;
 mod paused;
+mod quarantine;
 mod retries;
 mod rollback;
 mod run_name;

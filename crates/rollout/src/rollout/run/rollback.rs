@@ -184,11 +184,15 @@ pub fn decide(
                 row.run.back = Some(good);
                 hold(message)
             }
-            Some(RollbackState::Failed) if is_in_turn => hold(format!(
-                "its way back to {} has failed; the rollback holds here: {}",
-                good.join(", "),
-                input.command("retry")
-            )),
+            Some(RollbackState::Failed) if is_in_turn => Some(Hold {
+                kind: WaitKind::RollbackFailed,
+                message: format!(
+                    "its way back to {} has failed; the rollback holds here: {}",
+                    good.join(", "),
+                    input.command("retry")
+                ),
+                until: None,
+            }),
             Some(RollbackState::Due) if is_in_turn => {
                 hold("it goes back after those that are in flight".to_owned())
             }

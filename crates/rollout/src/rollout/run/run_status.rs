@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::failures;
 use super::pace::Batch;
+use super::{failures, health_before};
 use crate::rollout::cut::cut;
 use crate::rollout::gate::StepState;
 use crate::rollout::observed::Deployed;
@@ -43,6 +43,7 @@ pub(super) fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
     RolloutRunStatus {
         started_at: Some(Time(stored_time(now))),
         from,
+        health_before: health_before::text(rows),
         ..RolloutRunStatus::default()
     }
 }

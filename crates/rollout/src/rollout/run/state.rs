@@ -8,13 +8,14 @@ use jiff::Timestamp;
 
 use super::failures::{self, Verdict};
 use super::pace::Batch;
+use super::quarantine::Quarantine;
 use super::rollback::Progress;
 use super::run_name::{name_of, number_of};
 use super::run_status::{self, Facts, beginning};
 use super::started::Started;
-use super::target_set::TargetSet;
+use super::target_set::CAPACITY;
 use super::timeline::{self, Transition};
-use super::{estimate, paused, without_effect};
+use super::{estimate, health_before, paused, without_effect};
 use crate::rollout::cut::cut;
 use crate::rollout::phase::Phase;
 use crate::rollout::policy::Rules;
@@ -86,7 +87,7 @@ pub(super) struct State {
     before: RolloutRunStatus,
     pub status: RolloutRunStatus,
     superseded: Option<(String, RolloutRunStatus)>,
-    quarantine: TargetSet,
+    quarantine: Quarantine,
     verdict: Verdict,
     rollback: Progress,
     terminates: Vec<String>,
@@ -108,7 +109,7 @@ impl State {
             None => (None, RolloutRunSpec::default(), RolloutRunStatus::default()),
         };
         let mut state = Self {
-            quarantine: TargetSet::read(&status.quarantine),
+            quarantine: Quarantine::read(&status.quarantine),
             name,
             new: None,
             spec,
@@ -127,17 +128,15 @@ impl State {
             state.name = None;
             return state;
         }
-        state.quarantine.release(rows);
         // It was created, and its status was not written.
         if state.name.is_some() && state.status.started_at.is_none() {
             state.status = beginning(rows, now);
             if let Some(before) = input.history.last() {
-                let mut aborted = TargetSet::read(&before.quarantine);
-                aborted.release(rows);
-                state.quarantine = inherited(&aborted, before.phase, &before.skipped, rows);
+                state.quarantine = Quarantine::read(&before.quarantine).inherited();
                 state.status.policies.clone_from(&before.policies);
             }
         }
+        state.quarantine.observe(rows);
         let is_live = state.is_live();
         let is_superseded =
             is_live && rows.iter().any(|row| state.is_superseded_by(row, input.set));
@@ -173,10 +172,13 @@ impl State {
         }
         let Some(entry) = &row.entry else { return true };
         let is_superseded = self.status.phase == RunPhase::Superseded;
+        // What was aborted stays so until it is known what the next target is.
+        let was_ended = matches!(self.status.phase, RunPhase::Aborted | RunPhase::RolledBack);
         entry.phase != Phase::Healthy
             && !entry.is_held()
             && (!is_known(row) || self.is_lost(row, set) || is_superseded)
             && !self.quarantine.has(row)
+            && !(was_ended && row.behind.is_some())
     }
 
     /// Whether the run that has started an Application does not exist any more: a person has
@@ -193,7 +195,7 @@ impl State {
         let last = self.name.as_deref().and_then(number_of).unwrap_or_default();
         let number = next_number(input.set, last.max(input.taken), rows);
         let name = name_of(input.set, number);
-        let quarantine = inherited(&self.quarantine, self.status.phase, &self.spec.skip, rows);
+        let quarantine = self.quarantine.inherited();
         // It cannot be asked which apply now, when the policies cannot be read.
         let policies = self.status.policies.clone();
         if superseded && let Some(old) = self.name.take() {
@@ -224,6 +226,7 @@ impl State {
     pub fn judge(&mut self, input: &RunInput<'_>, rows: &mut [Row<'_>], now: Timestamp) {
         self.is_paused = paused::paused(input);
         let Some(name) = self.name.clone() else { return };
+        health_before::tell(&self.status.health_before, rows);
         for row in rows.iter_mut() {
             let revisions = row.entry.as_ref().map(|entry| entry.target_revisions.as_slice());
             row.run.is_started = row.member.started.is_some_and(|started| {
@@ -336,6 +339,7 @@ impl State {
         let late: Vec<LateRun> = late.collect();
         let had_ended = self.before.phase.has_ended() && self.new.is_none();
         let has_ended = self.status.phase.has_ended();
+        self.bound_quarantine(input.set, now);
         self.status.quarantine = self.quarantine.text();
         if had_ended && has_ended && self.before.phase == self.status.phase {
             // It is history. What people said since is acknowledged.
@@ -363,13 +367,17 @@ impl State {
         self.status.quarantine = self.quarantine.text();
         let mut status = std::mem::take(&mut self.status);
         timeline::compare(&self.before, &mut status, now);
-        if !status.phase.has_ended() {
+        // Nothing is known of how long a way back takes.
+        if status.phase == RunPhase::RollingBack {
+            status.estimate = None;
+        } else if !status.phase.has_ended() {
             status.estimate = estimate::of(&status, input.history, now);
         }
         keep_unknown_of_run(&self.before, &mut status);
         let is_urgent = self.new.is_some() || differs(&self.before, &status);
         let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
         let must_be_stored = self.acts_on_retry
+            || self.quarantine.has_grown()
             || status.retried != self.before.retried
             || status.aborted_at != self.before.aborted_at
             || status.rollback_at != self.before.rollback_at
@@ -397,6 +405,26 @@ impl State {
         })
     }
 
+    /// Forgets what does not fit into the status, and says so (ST-060).
+    fn bound_quarantine(&mut self, set: &str, now: Timestamp) {
+        for forgotten in self.quarantine.bound() {
+            let run = match forgotten.run {
+                0 => "an earlier run".to_owned(),
+                number => format!("run {}", name_of(set, number)),
+            };
+            let what = match forgotten.kept {
+                0 => format!("the targets of {run} are promoted to again"),
+                kept => format!("only {kept} targets of {run} stay in quarantine"),
+            };
+            let transition = Transition {
+                what: "QuarantineEnded",
+                message: format!("{what}: more than {CAPACITY} are not remembered"),
+                ..Transition::default()
+            };
+            timeline::add(&mut self.status, transition, now);
+        }
+    }
+
     /// The phase and the message (ST-004).
     fn settle(&mut self, facts: &Facts<'_, '_>, now: Timestamp) {
         let is_aborted = self.status.phase == RunPhase::Aborted;
@@ -416,6 +444,7 @@ impl State {
                 named(held, "stay where a person has synced them", ""),
                 named(cannot, "cannot go back by themselves", ": revert the ApplicationSet")
             );
+            self.status.failed = i64::try_from(failed.len()).unwrap_or(i64::MAX);
             if self.rollback.is_complete() {
                 self.status.phase = RunPhase::RolledBack;
                 self.status.ended_at = Some(Time(stored_time(now)));
@@ -437,7 +466,7 @@ impl State {
             // What it leaves begins no run of its own.
             for row in facts.rows.iter().filter(|row| row.run.is_excused()) {
                 if !row.run.is_started {
-                    self.quarantine.add(row);
+                    self.quarantine.leave_out(row);
                 }
             }
             return;
@@ -484,27 +513,6 @@ fn next_number(set: &str, last: u64, rows: &[Row<'_>]) -> u64 {
         Some((known, false)) => last.max(known).saturating_add(1),
         _ => last.saturating_add(1),
     }
-}
-
-/// The targets that stay in quarantine in the next run: not those that the last one has completed
-/// without, since they were skipped (ST-064).
-fn inherited(
-    aborted: &TargetSet,
-    phase: RunPhase,
-    skipped: &[String],
-    rows: &[Row<'_>],
-) -> TargetSet {
-    let is_complete = matches!(phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
-    let mut inherited = TargetSet::default();
-    for row in rows.iter().filter(|row| aborted.has(row)) {
-        if !is_complete || !skipped.iter().any(|name| name == row.member.name) {
-            inherited.add(row);
-        }
-    }
-    if !is_complete {
-        inherited.add_rest(aborted, rows);
-    }
-    inherited
 }
 
 /// Whether a run has started an Application for its present target.

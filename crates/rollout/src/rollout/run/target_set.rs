@@ -1,11 +1,6 @@
 //! Targets that a run remembers, as digests, so that those of thousands of Applications fit in its
-//! status: those that are not promoted to again (ST-060), and those that people have let through
-//! a gate (ST-011).
-//!
-//! When a run is aborted, not all of its Applications may have been compared with what the others
-//! were started for: their targets become the same later. So the set also has Applications with
-//! their specs, whatever their revisions, and the revisions that were new in the run: who is of
-//! both is in it.
+//! status: those that people have let through a gate (ST-011), and those that are not promoted to
+//! again ([`super::quarantine`]).
 
 use std::collections::BTreeSet;
 
@@ -13,54 +8,29 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::rollout::phase::Phase;
 use crate::rollout::snapshot::Row;
 
 /// The most targets in the text of a status: the first ones by digest.
 pub const CAPACITY: usize = 10_000;
 
-/// The most revisions of a set.
-const REVISIONS: usize = 200;
-
-/// Between the parts of a text. No text of base64 has it.
-const SEPARATOR: char = '.';
-
-type Short = [u8; 4];
+/// The beginning of a digest.
+pub(super) type Short = [u8; 4];
 
 /// Digests of targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetSet {
     targets: BTreeSet<Short>,
-    /// Applications with their specs.
-    late: BTreeSet<Short>,
-    /// Revisions of all sources, for those.
-    revisions: BTreeSet<Short>,
 }
 
 impl TargetSet {
     /// From the text in a status; what cannot be read is left out.
     pub fn read(text: &str) -> Self {
-        let mut parts = text.split(SEPARATOR).map(|part| {
-            let bytes = STANDARD.decode(part).unwrap_or_default();
-            bytes.as_chunks::<4>().0.iter().copied().collect::<BTreeSet<Short>>()
-        });
-        let mut next = || parts.next().unwrap_or_default();
-        Self { targets: next(), late: next(), revisions: next() }
+        Self { targets: read_digests(text) }
     }
 
-    /// The text for a status. Of more than fit, targets come first.
+    /// The text for a status.
     pub fn text(&self) -> String {
-        let text = |all: &BTreeSet<Short>, most: usize| {
-            let bytes: Vec<u8> = all.iter().take(most).flatten().copied().collect();
-            STANDARD.encode(bytes)
-        };
-        let targets = text(&self.targets, CAPACITY);
-        if self.late.is_empty() || self.revisions.is_empty() {
-            return targets;
-        }
-        let late = text(&self.late, CAPACITY.saturating_sub(self.targets.len()));
-        let revisions = text(&self.revisions, REVISIONS);
-        format!("{targets}{SEPARATOR}{late}{SEPARATOR}{revisions}")
+        digests_text(&self.targets, CAPACITY)
     }
 
     /// The number of targets.
@@ -73,93 +43,48 @@ impl TargetSet {
         self.targets.extend(digest_of(row));
     }
 
-    /// Adds an Application with its spec, for when it gets revisions that were added before; one
-    /// that has them already was compared with them, and is judged by its target.
-    pub fn add_late(&mut self, row: &Row<'_>) {
-        if !self.has_revisions(row) {
-            self.late.extend(digest_of_spec(row));
-        }
-    }
-
-    /// Adds the revisions of its target, if they differ from those before and are not known: for
-    /// those that are added with their specs.
-    pub fn add_revisions(&mut self, row: &Row<'_>, before: &[String], known: &BTreeSet<&[String]>) {
-        if let Some((_, revisions)) = row.spec_and_revisions()
-            && revisions != before
-            && !revisions.is_empty()
-            && !known.contains(revisions)
-        {
-            self.revisions.insert(digest_of_revisions(revisions));
-        }
-    }
-
-    /// Removes those with their specs that have become Healthy for these revisions without a
-    /// start, since nothing of them has changed.
-    pub fn release(&mut self, rows: &[Row<'_>]) {
-        if self.late.is_empty() {
-            return;
-        }
-        let is_healthy = |row: &&Row<'_>| row.phase() == Some(Phase::Healthy);
-        for row in rows.iter().filter(is_healthy) {
-            if self.has_revisions(row)
-                && let Some(late) = digest_of_spec(row)
-            {
-                self.late.remove(&late);
-            }
-        }
-    }
-
-    fn has_revisions(&self, row: &Row<'_>) -> bool {
-        row.spec_and_revisions().is_some_and(|(_, revisions)| {
-            !self.revisions.is_empty() && self.revisions.contains(&digest_of_revisions(revisions))
-        })
-    }
-
-    /// Adds what another set has of these Applications besides targets.
-    pub fn add_rest(&mut self, other: &Self, rows: &[Row<'_>]) {
-        let late = rows.iter().filter_map(digest_of_spec);
-        self.late.extend(late.filter(|late| other.late.contains(late)));
-        self.revisions.extend(&other.revisions);
-    }
-
     /// Removes it.
     pub fn remove(&mut self, row: &Row<'_>) {
         if let Some(target) = digest_of(row) {
             self.targets.remove(&target);
         }
-        if let Some(late) = digest_of_spec(row) {
-            self.late.remove(&late);
-        }
     }
 
     /// Whether the target of an Application is in it.
     pub fn has(&self, row: &Row<'_>) -> bool {
-        let is_listed = || digest_of(row).is_some_and(|target| self.targets.contains(&target));
-        !self.targets.is_empty() && is_listed() || self.has_become_one(row)
-    }
-
-    /// Whether an Application has the revisions by now that the others had.
-    fn has_become_one(&self, row: &Row<'_>) -> bool {
-        !self.late.is_empty()
-            && self.has_revisions(row)
-            && digest_of_spec(row).is_some_and(|late| self.late.contains(&late))
+        !self.targets.is_empty() && digest_of(row).is_some_and(|one| self.targets.contains(&one))
     }
 }
 
-fn digest_of_spec(row: &Row<'_>) -> Option<Short> {
+/// Digests as they are stored, in base64.
+pub(super) fn digests_text(all: &BTreeSet<Short>, most: usize) -> String {
+    let bytes: Vec<u8> = all.iter().take(most).flatten().copied().collect();
+    STANDARD.encode(bytes)
+}
+
+/// The same as read; what cannot be read is left out.
+pub(super) fn read_digests(text: &str) -> BTreeSet<Short> {
+    let bytes = STANDARD.decode(text).unwrap_or_default();
+    bytes.as_chunks::<4>().0.iter().copied().collect()
+}
+
+/// Of an Application with its spec, whatever its revisions.
+pub(super) fn digest_of_spec(row: &Row<'_>) -> Option<Short> {
     Some(digest(row.member.name, row.member.spec?, &["*".to_owned()]))
 }
 
-fn digest_of_revisions(revisions: &[String]) -> Short {
+/// Of the revisions of all sources, whatever the Application.
+pub(super) fn digest_of_revisions(revisions: &[String]) -> Short {
     digest("*", "*", revisions)
 }
 
-fn digest_of(row: &Row<'_>) -> Option<Short> {
+/// Of the target of an Application.
+pub(super) fn digest_of(row: &Row<'_>) -> Option<Short> {
     let (spec, revisions) = row.spec_and_revisions()?;
     Some(digest(row.member.name, spec, revisions))
 }
 
-fn digest(application: &str, spec: &str, revisions: &[String]) -> Short {
+pub(super) fn digest(application: &str, spec: &str, revisions: &[String]) -> Short {
     let mut hash = Sha256::new();
     for part in [application, spec].into_iter().chain(revisions.iter().map(String::as_str)) {
         hash.update(part.as_bytes());

@@ -22,6 +22,7 @@ use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode};
 mod found;
 mod hard_cases;
 mod later;
+mod quarantine;
 
 /// An Application of the fleet.
 #[derive(Clone)]
@@ -1126,6 +1127,35 @@ fn what_was_unhealthy_before_does_not_count_as_st_041() {
             assert_eq!(fleet.runs[0].2.unhealthy_before, ["s1-0"]);
             assert_eq!(fleet.deployed("r2"), 2, "it is synced all the same");
         }
+    }
+}
+
+/// What the run itself has broken before it was promoted was Healthy before the run.
+#[test]
+fn what_an_earlier_step_has_broken_is_not_excused_as_st_041() {
+    for was_sick in [false, true] {
+        let policy = json!({"failures": {"max": 0, "baseline": "Ignore"}});
+        let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(policy);
+        let second = |fleet: &mut Fleet| {
+            let app = fleet.apps.get_mut("s2-0").unwrap();
+            (app.observed.health, app.fate) = (HealthStatus::Degraded, Fate::Degraded);
+        };
+        if was_sick {
+            second(&mut fleet);
+        }
+        fleet.push("r2");
+        fleet.run(1);
+        assert_eq!(fleet.deployed("r2"), 0);
+        second(&mut fleet);
+        fleet.run(30);
+        let want = if was_sick { RunPhase::Complete } else { RunPhase::Held };
+        assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, want));
+        let listed: &[&str] = if was_sick { &["s2-0"] } else { &[] };
+        assert_eq!(fleet.status().unhealthy_before, listed);
+        // A run that an earlier version began remembers nothing: the promotion counts.
+        fleet.runs[0].2.health_before.clear();
+        fleet.run(2);
+        assert_eq!(fleet.status().phase, RunPhase::Complete);
     }
 }
 

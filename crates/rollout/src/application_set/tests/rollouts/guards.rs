@@ -185,7 +185,7 @@ impl World {
         let is_within = self.budgets().count() > 0
             && budgets.all(|one| one.max.is_some() || one.on_failure == OnFailure::Continue);
         let has_finished = run.status.phase == RunPhase::CompleteWithFailures;
-        let is_no_worse = self.ignores_baseline() && begun.before != "Healthy";
+        let is_no_worse = self.ignores_baseline() && !self.was_healthy(&run.name, name);
         skips(&run.spec, name)
             || has_failed && (is_within || has_finished)
             || is_no_worse && ended(live) == "Succeeded"
@@ -233,9 +233,7 @@ impl World {
             let known = model.covered.entry(covers).or_insert_with(|| targets.clone());
             assert_eq!(*known, targets, "ST-011: one hash covers other targets");
         }
-        if plan.run.as_ref().is_some_and(|run| run.new.is_some()) {
-            self.take_what_was_skipped();
-        }
+        self.remember_health(decision);
         let doors = self.doors(decision);
         if let Some(model) = &mut self.model {
             model.doors = doors;
@@ -250,16 +248,25 @@ impl World {
         }
     }
 
-    /// ST-064: a run takes what the one before it has completed without.
-    fn take_what_was_skipped(&mut self) {
-        let Some(model) = &mut self.model else { return };
-        let Some(before) = model.known.last() else { return };
-        let is_complete =
-            matches!(before.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
-        if is_complete {
-            let skipped = before.spec.skip.clone();
-            model.quarantine.retain(|(name, _)| !skipped.contains(name));
+    /// ST-041: the health of Applications when a run begins.
+    fn remember_health(&mut self, decision: &Decision) {
+        let run = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref());
+        let Some((run, model)) = run.zip(self.model.as_mut()) else { return };
+        let stored = model.known.iter().find(|known| known.name == run.name);
+        if stored.is_some_and(|stored| stored.status.started_at.is_some()) {
+            return;
         }
+        let health = |live: &Value| live["status"]["health"]["status"].as_str().map(str::to_owned);
+        let all = self.memory.cache.iter();
+        let all = all.filter_map(|(name, live)| Some((name.clone(), health(live)?))).collect();
+        model.health_before.insert(run.name.clone(), all);
+    }
+
+    /// Whether an Application was Healthy, or its health not known, when a run began.
+    pub fn was_healthy(&self, run: &str, name: &str) -> bool {
+        let model = self.model.as_ref().and_then(|model| model.health_before.get(run));
+        let health = model.and_then(|all| all.get(name)).map_or("Unknown", String::as_str);
+        matches!(health, "Healthy" | "Unknown")
     }
 
     /// ST-020: nothing is promoted while the set is paused, and nothing stays promoted whose

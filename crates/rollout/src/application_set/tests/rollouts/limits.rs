@@ -69,7 +69,7 @@ impl World {
             let (live, step) = (self.memory.cache.get(name)?, self.step_of(name)?);
             let begun = self.begun(name, run.name, entries).filter(|begun| !begun.goes_back)?;
             let entry = entry_of(entries, name)?;
-            let is_ignored = self.ignores_baseline() && begun.before != "Healthy";
+            let is_ignored = self.ignores_baseline() && !self.was_healthy(run.name, name);
             let is_skipped =
                 run.spec.is_some_and(|spec| spec.skip.iter().any(|skipped| skipped == name));
             let is_open = entry.phase != Phase::Healthy && !self.is_retried(name, run);

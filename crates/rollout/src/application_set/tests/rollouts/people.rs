@@ -198,6 +198,8 @@ pub struct RunModel {
     pub doors: BTreeMap<(String, usize, String), Door>,
     /// The ramps of runs.
     pub ramps: BTreeMap<String, Ramp>,
+    /// The health of Applications when a run began, by run.
+    pub health_before: BTreeMap<String, BTreeMap<String, String>>,
     /// Applications with targets that were aborted.
     pub quarantine: BTreeSet<(String, String)>,
     /// Held deletions by the hash that approves them.

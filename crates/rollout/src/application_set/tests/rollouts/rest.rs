@@ -97,7 +97,7 @@ impl World {
                 run.is_some_and(|run| !run.status.quarantine.is_empty())
             }
             WaitKind::Skipped => run.is_some_and(|run| !run.spec.skip.is_empty()),
-            WaitKind::RollingBack => phase_is(&[RunPhase::RollingBack]),
+            WaitKind::RollingBack | WaitKind::RollbackFailed => phase_is(&[RunPhase::RollingBack]),
             WaitKind::HeldByPerson => {
                 let mut entries = self.set.status.entries.iter().flatten();
                 entries.any(|entry| entry.is_held())

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use super::super::run_name::{name_of, number_of};
 use super::super::started::Started;
 use super::super::{gates, rollback, run_status};
 use super::{State, is_known};
@@ -140,10 +141,17 @@ impl State {
                     None => held_by(WaitKind::HeldBack, message),
                 }
             } else if is_quarantined {
-                let why = match self.status.phase {
-                    RunPhase::Aborted => "its run was aborted",
-                    RunPhase::RollingBack | RunPhase::RolledBack => "its run was taken back",
-                    _ => "a run was aborted or has ended without it",
+                let of = self.quarantine.run_of(row).filter(|number| *number > 0);
+                let is_own = of == number_of(&name);
+                let why = match (self.status.phase, of) {
+                    (RunPhase::Aborted, Some(_)) if is_own => "its run was aborted".to_owned(),
+                    (RunPhase::RollingBack | RunPhase::RolledBack, Some(_)) if is_own => {
+                        "its run was taken back".to_owned()
+                    }
+                    (_, Some(number)) => {
+                        format!("run {} was ended before", name_of(input.set, number))
+                    }
+                    (_, None) => "a run was aborted or has ended without it".to_owned(),
                 };
                 let message = format!(
                     "{why}, and its target is not promoted to again: {}",

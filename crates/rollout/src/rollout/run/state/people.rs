@@ -1,15 +1,14 @@
 //! What people say about a run: retries, an abort, a rollback (ST-060 … ST-063). Failures end one in
 //! the same way.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
 
+use super::super::run_name::{name_of, number_of};
 use super::super::timeline::{self, Transition};
 use super::super::{failures, retries, rollback, without_effect};
 use super::State;
 use crate::rollout::cut::cut;
-use crate::rollout::phase::{Observed, Phase};
+use crate::rollout::phase::Phase;
 use crate::rollout::snapshot::Row;
 use wavegate_api::run::RunPhase;
 use wavegate_api::time::{of_word, stored_time};
@@ -35,12 +34,19 @@ impl State {
                 retry.applications.is_empty() || retry.applications.iter().any(|one| one == name)
             };
             let phase = self.status.phase;
-            let lifts = phase != RunPhase::RollingBack;
-            for row in rows.iter().filter(|row| lifts && is_meant(row.member.name)) {
-                self.quarantine.remove(row);
-            }
             // For some of them only, a run that was ended stays ended for the others.
             let is_for_all = retry.applications.is_empty();
+            let number = self.number();
+            let mut lifted = Vec::new();
+            match phase {
+                RunPhase::RollingBack => {}
+                _ if is_for_all => lifted = self.quarantine.lift(number, rows),
+                _ => {
+                    for row in rows.iter().filter(|row| is_meant(row.member.name)) {
+                        self.quarantine.lift_one(number, row);
+                    }
+                }
+            }
             let goes_on = match phase {
                 RunPhase::Aborted | RunPhase::RolledBack => is_for_all,
                 RunPhase::CompleteWithFailures => true,
@@ -52,9 +58,17 @@ impl State {
                 self.status.ended_by = String::new();
             }
             let subject = retry.applications.join(", ");
+            lifted.retain(|lifted| ![0, number].contains(lifted));
+            let of = |number: u64| name_of(&spec.application_set, number);
+            let message = match lifted.as_slice() {
+                [] => String::new(),
+                lifted => {
+                    let all: Vec<String> = lifted.iter().map(|number| of(*number)).collect();
+                    format!("the quarantine of {} is lifted", all.join(", "))
+                }
+            };
             let what = "Retried";
-            let transition =
-                Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
+            let transition = Transition { what, subject, by: retry.by.clone(), message };
             timeline::add(&mut self.status, transition, now);
         }
         self.spec = spec;
@@ -195,26 +209,10 @@ impl State {
     }
 
     fn quarantine_all(&mut self, rows: &[Row<'_>]) {
-        let is_of_run = |row: &&Row<'_>| {
-            let is_open = row.member.step().is_some() && row.phase() != Some(Phase::Healthy);
-            row.run.is_started || is_open
-        };
-        rows.iter().filter(is_of_run).for_each(|row| self.quarantine.add(row));
-        let others = || rows.iter().filter(|row| !row.run.is_started);
-        // What others had before is not new.
-        let known: BTreeSet<&[String]> = others().map(|row| deployed(row)).collect();
-        for row in rows.iter().filter(is_of_run) {
-            let started = row.member.started.filter(|_| row.run.is_started);
-            let good = started.map(|started| &*started.good).filter(|good| !good.is_empty());
-            let before = good.unwrap_or_else(|| deployed(row));
-            self.quarantine.add_revisions(row, before, &known);
-        }
-        // The others may not have been compared with what these were started for.
-        others().for_each(|row| self.quarantine.add_late(row));
+        self.quarantine.add_run(self.number(), rows);
     }
-}
 
-/// The revisions of the last sync of an Application that succeeded; none if they are not known.
-fn deployed<'a>(row: &Row<'a>) -> &'a [String] {
-    row.member.observed.map_or(&[], Observed::deployed_revisions)
+    fn number(&self) -> u64 {
+        self.name.as_deref().and_then(number_of).unwrap_or_default()
+    }
 }
