@@ -232,6 +232,7 @@ impl Reconciliation<'_> {
             old.want(instance, []);
         }
         self.cached.cluster = Some(cluster.clone());
+        self.cached.acting = Some(destination.acting.clone());
         let own_namespace = ResourceKey::new("", "Namespace", "", namespace);
         let keys = placed.targets.iter().map(|target| &target.key);
         cluster.want(instance, keys.chain([&own_namespace]));
@@ -454,7 +455,9 @@ impl Reconciliation<'_> {
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message));
         }
-        let destination = ResolvedDestination { acting: self.acting(&destination)?, ..destination };
+        if let Err(why) = &destination.acting {
+            return Err(ObserveError::Operation(why.clone()));
+        }
         Ok((destination, self.deployed()?))
     }
 
