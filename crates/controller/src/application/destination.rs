@@ -41,6 +41,7 @@ impl ResolvedDestination {
             windows: &self.project.windows,
             server: &self.destination.server,
             cluster: &self.destination.name,
+            scope: &self.destination.scope,
         }
     }
 }

@@ -510,8 +510,9 @@ impl Reconciliation<'_> {
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.app) {
             // Only a permitted source may be read, so hooks need a valid spec (SE-521).
-            let permitted = self.destination().await?;
-            self.guarded(&permitted)?;
+            let permitted = self.destination().await;
+            let permitted = permitted.and_then(|permitted| self.guarded(&permitted));
+            permitted.map_err(|error| finalize::without_hooks(&self.app, error))?;
             let sources = &destination.spec.sources();
             let known = self.app.status.sync.revisions();
             let age = self.age();

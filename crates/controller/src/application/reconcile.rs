@@ -471,6 +471,8 @@ impl Reconciliation<'_> {
         if let Some(left) = plan.left.filter(|_| done.is_ok()) {
             left_by_deletion(&self.ctx.events, self.app.stored(), left);
         }
+        // Nothing announces what this process has created itself, if it does not change afterwards.
+        let is_made = done.is_ok() && !plan.creations.is_empty();
         let state = plan.state.after(done);
         match &state {
             DeletionState::Waits { reason, .. } | DeletionState::Held(reason) => {
@@ -482,7 +484,8 @@ impl Reconciliation<'_> {
             }
         }
         let now = self.now();
-        Ok(finalize::record_deletion(&mut self.app, state, now))
+        let wait = finalize::record_deletion(&mut self.app, state, now);
+        Ok(if is_made { wait.or_earlier(finalize::wait_made(now)) } else { wait })
     }
 
     fn next_of_deletion(&self, observed: Result<DeletionInput<'_>, &str>) -> DeletionDecision {
