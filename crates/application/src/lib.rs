@@ -62,7 +62,7 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compare::{children, compared, differences, pairs};
+pub(crate) use compare::{children, compared, differences, outside, pairs};
 pub use compare::{
     normalize, observation, predicted, predictions, reconcile, refresh, request, targets, updates,
 };

@@ -445,7 +445,9 @@ fn a_status_is_written_once_and_keeps_other_fields() {
         now,
     };
     let mut first = app.clone();
-    changed(&mut first, |app| status::write_comparison(app, &comparison, &[], &about(true, at(0))));
+    changed(&mut first, |app| {
+        status::write_comparison(app, &comparison, Vec::new(), &[], &about(true, at(0)))
+    });
     assert_eq!(first["status"]["sync"]["comparedTo"]["source"], app["spec"]["source"]);
     assert_eq!(first["status"]["custom"], true);
     assert_eq!(first["status"]["conditions"][0]["message"], "old", "SE-060: not ours to replace");
@@ -454,7 +456,7 @@ fn a_status_is_written_once_and_keeps_other_fields() {
     }
     let mut second = first.clone();
     changed(&mut second, |app| {
-        status::write_comparison(app, &comparison, &[], &about(false, at(60)))
+        status::write_comparison(app, &comparison, Vec::new(), &[], &about(false, at(60)))
     });
     assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
     assert_eq!(refresh::asked_for(&App::of(first.clone())), None);
@@ -744,20 +746,26 @@ fn deletion_starts_with_the_highest_wave() {
     };
     let app = application();
     let managed = all(&[note("a", wave, "1"), note("b", wave, "5"), map("c")]);
-    assert_eq!(names(deletion::decide_cascade(&app, &managed)), ["b"], "SE-514");
+    assert_eq!(names(deletion::decide_cascade(&app, &managed, at(0))), ["b"], "SE-514");
     let kept =
         all(&[note("a", options, "Delete=false"), note("b", "helm.sh/resource-policy", "keep")]);
-    assert_eq!(deletion::decide_cascade(&app, &kept), CascadeStep::Done, "SE-314, SE-326");
+    assert_eq!(deletion::decide_cascade(&app, &kept, at(0)), CascadeStep::Done, "SE-314, SE-326");
     let confirm = all(&[note("a", options, "Delete=confirm")]);
-    assert!(matches!(deletion::decide_cascade(&app, &confirm), CascadeStep::Held(_)), "SE-315");
+    assert!(
+        matches!(deletion::decide_cascade(&app, &confirm, at(0)), CascadeStep::Held(_)),
+        "SE-315"
+    );
     let mut approved = app.clone();
     approved["metadata"]["annotations"] =
         json!({"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"});
-    assert_eq!(names(deletion::decide_cascade(&approved, &confirm)), ["a"], "SE-315");
+    assert_eq!(names(deletion::decide_cascade(&approved, &confirm, at(0))), ["a"], "SE-315");
     let mut going = all(&[map("a"), map("b")]);
     let first = going.values_mut().next().unwrap();
     Arc::make_mut(first)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert!(matches!(deletion::decide_cascade(&app, &going), CascadeStep::Wait(_)), "SE-514");
+    assert!(
+        matches!(deletion::decide_cascade(&app, &going, at(0)), CascadeStep::Wait(_)),
+        "SE-514"
+    );
 }
 
 /// An Application of the same name in another cluster was left behind by the deletion of the one
@@ -783,7 +791,7 @@ fn an_application_of_the_same_name_is_itself_only_with_its_uid_as_se_514() {
             true => deletion::CascadeStep::Done,
             false => deletion::CascadeStep::Delete(vec![key]),
         };
-        assert_eq!(deletion::decide_cascade(&app, &managed), want, "{uid}");
+        assert_eq!(deletion::decide_cascade(&app, &managed, at(0)), want, "{uid}");
     }
 }
 
@@ -827,7 +835,7 @@ fn only_finalizers_of_others_hold_a_deletion_as_se_518() {
         target["metadata"]["finalizers"] = json!([finalizer]);
         target["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let going = placed(&[target]).targets.iter().map(live).collect();
-        let found = deletion::decide_cascade(&app, &going);
+        let found = deletion::decide_cascade(&app, &going, at(0));
         assert_eq!(
             matches!(found, deletion::CascadeStep::Held(_)),
             holds,

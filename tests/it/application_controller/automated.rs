@@ -156,3 +156,50 @@ async fn changes_of_an_application_are_compared_at_once_se_377() {
     // SE-147: it is not what was synced last.
     world.until("app", "SE-377 labels", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
 }
+
+/// A dry run, or a sync of some resources, does not deploy the commit: the automated sync of it
+/// follows. Of what was deployed as a whole none does (SE-422).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_or_a_sync_of_a_resource_is_not_that_of_its_commit_se_422() {
+    let world = World::start().await;
+    let write = |value: &str| {
+        for name in ["one", "two"] {
+            world.write(&format!("app/{name}.json"), &config_map(name, value, &[]));
+        }
+        world.commit()
+    };
+    write("0");
+    let app = world.create_until_good(&super::automated(world.application("app", "app"))).await;
+    let synced = |app: &Value| app["status"]["operationState"]["startedAt"].clone();
+    let one = json!([{"kind": "ConfigMap", "group": "", "name": "one"}]);
+    let mut last = synced(&app);
+    for (value, more) in [("1", json!({"dryRun": true})), ("2", json!({"resources": one}))] {
+        // Before the controller has seen it.
+        world.patch("app", json!({"spec": {"syncPolicy": {"automated": null}}})).await;
+        world.rest().await;
+        let revision = write(value);
+        let mut sync = json!({"revision": revision});
+        json_patch::merge(&mut sync, &more);
+        let app = world.sync_to_end("app", sync.clone()).await;
+        assert_eq!(phase(&app), "Succeeded", "{app}");
+        world.refresh("app").await;
+        world.patch("app", json!({"spec": {"syncPolicy": {"automated": {}}}})).await;
+        let app = world.until_good("app").await;
+        for name in ["one", "two"] {
+            let live = world.get("v1", "ConfigMap", "web", name).await;
+            assert_eq!(live["data"]["value"], value, "{more}: {name}");
+        }
+        assert_ne!(synced(&app), last, "{more}");
+
+        // It is deployed now: a drift stays without self-heal, also after another such sync.
+        world.patch_map("two", json!({"data": {"value": "drift"}})).await;
+        world.until("app", "drifted", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+        let app = world.sync_to_end("app", sync).await;
+        last = synced(&app);
+        world.refresh("app").await;
+        world.rest().await;
+        let app = world.app("app").await;
+        assert_eq!(synced(&app), last, "{more}: {app}");
+        assert_eq!(row(&app, "two")["status"], "OutOfSync", "{more}: {app}");
+    }
+}

@@ -279,3 +279,61 @@ async fn an_application_in_its_own_source_is_deleted_se_513_se_514() {
         }
     }
 }
+
+/// Hooks of kinds without a health are complete when they exist: nothing else announces it, so the
+/// deletion goes on at once, and not only when it looks again (SE-518).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_hook_of_a_kind_without_health_holds_nothing_se_518() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/before.json", &config_map("before", "1", &[(HOOK, "PreDelete")]));
+    world.commit_file("app/after.json", &config_map("after", "1", &[(HOOK, "PostDelete")]));
+    deployed(&world, "app").await;
+    let began = std::time::Instant::now();
+    world.delete_app("app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(began.elapsed() < Duration::from_secs(25), "it has looked again: {began:?}");
+    assert!(!world.get("v1", "ConfigMap", "web", "after").await.is_null());
+}
+
+/// A confirmation that is far ahead was not given for this deletion (SE-315).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmation_of_the_future_confirms_nothing_se_315() {
+    let world = World::start().await;
+    let asks = ("argocd.argoproj.io/sync-options", "Delete=confirm");
+    world.commit_file("app/asks.json", &config_map("asks", "1", &[asks]));
+    deployed(&world, "app").await;
+    let confirm = async |ahead: i64| {
+        let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(ahead);
+        let approved = json!({"argocd.argoproj.io/deletion-approved": at.to_string()});
+        world.patch("app", json!({"metadata": {"annotations": approved}})).await;
+    };
+    confirm(2 * 3600).await;
+    world.delete_app("app").await;
+    let text = "waiting for approval of the deletion of ConfigMap web/asks: annotation \
+                argocd.argoproj.io/deletion-approved is ahead";
+    world.until("app", "waiting", |app| condition(app, "DeletionWarning", text)).await;
+    assert!(!world.get("v1", "ConfigMap", "web", "asks").await.is_null());
+    confirm(1).await;
+    world.until("app", "gone", Value::is_null).await;
+}
+
+/// Hooks need a project, and it may never be back: the way without them is told (SE-521).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_with_hooks_and_without_a_project_tells_a_way_out_se_521() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit_file("app/after.json", &config_map("after", "1", &[(HOOK, "PostDelete")]));
+    deployed(&world, "app").await;
+    world.patch("app", json!({"spec": {"project": "nowhere"}})).await;
+    world.until("app", "refused", |app| condition(app, "InvalidSpecError", "nowhere")).await;
+    world.delete_app("app").await;
+    let text = "delete the application without them by removing its finalizers \
+                post-delete-finalizer.argocd.argoproj.io, \
+                post-delete-finalizer.argocd.argoproj.io/cleanup";
+    world.until("app", "held", |app| condition(app, "DeletionError", text)).await;
+    world.patch("app", json!({"metadata": {"finalizers": [CASCADE]}})).await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+    assert!(world.get("v1", "ConfigMap", "web", "after").await.is_null());
+}

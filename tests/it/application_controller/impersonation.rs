@@ -27,7 +27,7 @@ fn controller_has_written(world: &World) {
 }
 
 /// Every write of a sync, hooks and prunes included, is one of the service account; what is
-/// read, and the Application itself, is not. A deletion is not a sync.
+/// read, and the Application itself, is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     let world = World::with(settings(&[(SWITCH, "true")])).await;
@@ -92,10 +92,74 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     let written = writers(&world, "configmaps");
-    assert!(
-        written.iter().any(|write| write == &format!("{CONTROLLER} delete one")),
-        "{written:?}"
-    );
+    assert!(written.iter().any(|write| write == &format!("{DEPLOYER} delete one")), "{written:?}");
+}
+
+/// A hook of a deletion is a tenant's manifest like any other: with the rights of the controller it
+/// could bind itself to any role. Without an account nothing is written, and the deletion waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_acts_as_the_service_account_of_the_project_as_se_079() {
+    let world = World::with(settings(&[(SWITCH, "true")])).await;
+    let accounts =
+        json!([{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}]);
+    world.patch_project(json!({ "destinationServiceAccounts": accounts })).await;
+    world.rest().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/before.json", &config_map("before", "1", &[(HOOK, "PreDelete")]));
+    let cleaned = [(HOOK, "PostDelete"), (POLICY, "HookSucceeded")];
+    world.commit_file("app/after.json", &config_map("after", "1", &cleaned));
+    let mut app = world.application("app", "app");
+    app["metadata"]["finalizers"] = json!([CASCADE]);
+    world.create_app(&app).await;
+    world.sync_until_good("app", json!({})).await;
+    world.patch_project(json!({ "destinationServiceAccounts": [] })).await;
+    world.rest().await;
+    world.server.forget_requests();
+    world.delete_app("app").await;
+    let none = "failed to find a matching service account to impersonate: no matching";
+    world.until("app", "held", |app| condition(app, "DeletionError", none)).await;
+    assert_eq!(writers(&world, "configmaps"), [""; 0]);
+
+    world.patch_project(json!({ "destinationServiceAccounts": accounts })).await;
+    world.until("app", "gone", Value::is_null).await;
+    let written = writers(&world, "configmaps");
+    let foreign = written.iter().filter(|write| !write.starts_with(DEPLOYER));
+    assert_eq!(foreign.count(), 0, "{written:?}");
+    // Both hooks; the name of a new object is in the body only.
+    assert_eq!(written.iter().filter(|write| write.contains(" create ")).count(), 2, "{written:?}");
+    for name in ["one", "after"] {
+        assert!(written.contains(&format!("{DEPLOYER} delete {name}")), "{name}: {written:?}");
+    }
+}
+
+/// Without its project nobody knows which account it is: a tenant that names another project gets
+/// no more rights by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_project_a_deletion_writes_nothing_as_se_079() {
+    for enforced in ["true", "false"] {
+        let keys = [(SWITCH, "true"), ("application.sync.impersonation.enforced", enforced)];
+        let world = World::with(settings(&keys)).await;
+        let accounts =
+            json!([{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}]);
+        world.patch_project(json!({ "destinationServiceAccounts": accounts })).await;
+        world.rest().await;
+        world.commit_file("app/one.json", &config_map("one", "1", &[]));
+        let mut app = world.application("app", "app");
+        app["metadata"]["finalizers"] = json!([CASCADE]);
+        world.create_app(&app).await;
+        world.sync_until_good("app", json!({})).await;
+        world.patch("app", json!({"spec": {"project": "nowhere"}})).await;
+        world.until("app", "refused", |app| condition(app, "InvalidSpecError", "")).await;
+        world.server.forget_requests();
+        world.delete_app("app").await;
+        let told = "project 'nowhere' does not exist or is not for this application; create";
+        world.until("app", "held", |app| condition(app, "DeletionError", told)).await;
+        assert_eq!(writers(&world, "configmaps"), [""; 0], "{enforced}");
+        world.patch("app", json!({"spec": {"project": "default"}})).await;
+        world.until("app", "gone", Value::is_null).await;
+        let deleted = format!("{DEPLOYER} delete one");
+        assert_eq!(writers(&world, "configmaps"), [deleted], "{enforced}");
+    }
 }
 
 /// Without an account nothing is written with the rights of the controller: the operation

@@ -298,3 +298,45 @@ async fn a_disabled_own_cluster_is_refused_under_each_of_its_names() {
         assert_eq!(app["status"]["health"]["status"], "Unknown", "{app}");
     }
 }
+
+/// What was deployed where the Secret of the cluster permits nothing any more is known from the
+/// status only: it says so, and the deletion waits instead of forgetting it (SE-433).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_narrowed_cluster_holds_the_deletion_of_what_is_outside_as_se_433() {
+    let world = World::start().await;
+    let far = Far::start(&["web", "other"]).await;
+    let fields = json!({"server": far.address, "namespaces": "web,other"});
+    world.cluster("far", fields, json!({})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit_file("app/two.json", &in_namespace("two", "other"));
+    world.deploy("app", "app", "far").await;
+    world.until_good("app").await;
+    let narrow = |to: &str| json!({"stringData": {"namespaces": to}});
+    world.patch_object(("v1", "Secret"), NAMESPACE, "far", narrow("web")).await;
+    let refused = "namespace \"other\" for ConfigMap \"two\" is not managed";
+    world.until("app", "refused", |app| condition(app, "ComparisonError", refused)).await;
+
+    // It is not forgotten when the source has it no more, nor by further comparisons.
+    world.remove("app/two.json");
+    world.commit();
+    let text = "the Secret of the cluster far does not permit to manage objects that this \
+                application has deployed: ConfigMap other/two";
+    for _ in 0..2 {
+        world.refresh("app").await;
+        let told = |app: &Value| {
+            is(app, "Synced", "Healthy") && condition(app, "ExcludedResourceWarning", text)
+        };
+        let app = world.until("app", "told", told).await;
+        assert_eq!(row(&app, "two")["status"], "Unknown", "{app}");
+    }
+    world.patch("app", json!({"metadata": {"finalizers": [CASCADE]}})).await;
+    world.delete_app("app").await;
+    world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
+    assert!(!far.has("ConfigMap", "web", "one").await);
+    assert!(far.has("ConfigMap", "other", "two").await);
+
+    world.patch_object(("v1", "Secret"), NAMESPACE, "far", narrow("web,other")).await;
+    world.ask_refresh("app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(!far.has("ConfigMap", "other", "two").await);
+}

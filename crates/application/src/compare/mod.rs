@@ -5,6 +5,7 @@ pub(crate) mod compared;
 pub(crate) mod differences;
 pub mod normalize;
 pub mod observation;
+pub(crate) mod outside;
 pub(crate) mod pairs;
 pub mod predicted;
 pub mod predictions;

@@ -170,7 +170,7 @@ fn rules(app: &App) -> u64 {
     ]))
 }
 
-/// Whether `managedNamespaceMetadata` differs from what the last sync applied.
+/// Whether `managedNamespaceMetadata` differs from what was applied last.
 fn namespace_metadata_changed(app: &App) -> bool {
     let policy = &app.spec_view().sync_policy;
     let wanted = &policy.managed_namespace_metadata;

@@ -16,9 +16,9 @@ use crate::observation::Observation;
 use crate::pairs::ComparedApplication;
 use crate::refresh::{Reason, wait_idle};
 use crate::request::{ComparisonRequest, Level};
-use crate::{deletion, held_back, operation, status};
+use crate::{deletion, held_back, operation, outside, status};
 use wavegate_api::ApplicationStatus;
-use wavegate_api::app_status::ApplicationSummary;
+use wavegate_api::app_status::{ApplicationSummary, ResourceStatus};
 use wavegate_api::operation::Requested;
 use wavegate_api::time::{Time, stored_time};
 use wavegate_engine::diff;
@@ -227,7 +227,10 @@ fn compared(
         reconciled: forced || moved,
         now: reconciled_at(&app.status, now),
     };
-    status::write_comparison(app, comparison, &conditions, &about);
+    let outside = outside::rows(&app.status, app.spec(), &observation.access);
+    conditions.extend(outside::condition(&outside, &observation.access));
+    let outside: Vec<ResourceStatus> = outside.into_iter().map(outside::kept).collect();
+    status::write_comparison(app, comparison, outside, &conditions, &about);
     answer(app, reason.request);
     let finalizers =
         deletion::hook_finalizers(&app.metadata.finalizers, &observation.placed.targets);

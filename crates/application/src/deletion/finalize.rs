@@ -13,9 +13,11 @@ use crate::condition::{self, NewCondition, OF_DELETION};
 use crate::delete_hooks::{self, DeleteHook, HookStepInput};
 use crate::deletion::{self, CascadeStep, asked_at};
 use crate::deletion_scope::DeletionScope;
+use crate::errors::ObserveError;
 use crate::memory::{ApplicationMemory, Tries, Try};
 use crate::observation::{Live, Observation};
-use crate::{children, operation};
+use crate::{children, operation, outside};
+use wavegate_api::ApplicationStatus;
 use wavegate_api::annotations as names;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_api::hooks::HookType;
@@ -179,6 +181,25 @@ pub fn wait_released() -> Wait {
     Wait::on(WaitFor::ApplicationChange, &[WakeEvent::Application])
 }
 
+/// Why the hooks of a deletion cannot run, with the way to do without them: what is refused may
+/// never be permitted again, as when the project is gone.
+pub fn without_hooks(app: &Fields, error: ObserveError) -> ObserveError {
+    let ObserveError::Refused(_) = &error else { return error };
+    let own = app.metadata.finalizers.iter().filter(|own| HOOKS.contains(&own.as_str()));
+    let own: Vec<&str> = own.map(String::as_str).collect();
+    ObserveError::Operation(format!(
+        "{}; the hooks of the deletion wait for it: mend it, or delete the application without \
+         them by removing its finalizers {}",
+        error.message(),
+        own.join(", ")
+    ))
+}
+
+/// The wait after hooks were created: their kinds may have no health, and they are complete.
+pub fn wait_made(now: Timestamp) -> Wait {
+    Wait::until(WaitFor::Deletion, now)
+}
+
 /// Whether the source must be read: without hooks, an unreadable source does
 /// not block the cascade (SE-521).
 pub fn needs_source(app: &Fields) -> bool {
@@ -213,9 +234,17 @@ pub fn finalize_deletion(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
         Ok(DeletionInput::In(observation, scope, unlisted)) => {
             let DeletionSnapshot { app, clean_hooks, now, .. } = *snapshot;
             let hurry = is_refreshed(app);
-            let application = app.raw();
-            let finalizer =
-                Finalizer { application, observation, scope, unlisted, hurry, clean_hooks, now };
+            let (application, status) = (app.raw(), &app.status);
+            let finalizer = Finalizer {
+                application,
+                status,
+                observation,
+                scope,
+                unlisted,
+                hurry,
+                clean_hooks,
+                now,
+            };
             finalizer.next(finalizers, &mut memory.tries)
         }
         Ok(DeletionInput::Nowhere(why)) => {
@@ -246,7 +275,7 @@ impl Finalizer<'_> {
             };
             let managed = self.managed();
             released = Finalizer::released(&managed);
-            let mut plan = match deletion::decide_cascade(self.application, &managed) {
+            let mut plan = match deletion::decide_cascade(self.application, &managed, self.now) {
                 CascadeStep::Wait(reason) => Plan::waits(reason),
                 CascadeStep::Held(reason) => {
                     Plan { state: DeletionState::Held(reason), ..Plan::default() }
@@ -255,7 +284,7 @@ impl Finalizer<'_> {
                     removals: removals(&keys, &managed, propagation),
                     ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
                 },
-                CascadeStep::Done => match self.waits_for_kinds() {
+                CascadeStep::Done => match self.outside().or_else(|| self.waits_for_kinds()) {
                     Some(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
                     None => {
                         remove(finalizers, &CASCADE);
@@ -332,6 +361,7 @@ fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<
 
 struct Finalizer<'a> {
     application: &'a Value,
+    status: &'a ApplicationStatus,
     observation: &'a Observation<'a>,
     scope: &'a DeletionScope,
     unlisted: &'a UnlistedKinds,
@@ -352,6 +382,18 @@ impl Finalizer<'_> {
 
     fn permits(&self, key: &ResourceKey, live: &Value) -> bool {
         self.scope.contains(key) && self.observation.access.permits().denial(key, live).is_none()
+    }
+
+    /// Why the deletion is not complete although all objects that can be read are gone: others are
+    /// known from before the Secret of the cluster was narrowed (SE-433).
+    fn outside(&self) -> Option<String> {
+        let access = &self.observation.access;
+        let left = outside::rows(self.status, self.application.spec(), access);
+        let message = outside::message(&left, access)?;
+        Some(format!(
+            "waiting, since {message}; or delete them, and then remove the finalizers of the \
+             application"
+        ))
     }
 
     /// Why the deletion is not complete although all known objects are gone: there may be others,

@@ -11,7 +11,7 @@ pub mod project_deletion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::operation::is_itself;
@@ -20,6 +20,7 @@ use wavegate_api::annotations::{self as names, deletion_approved, is_kept_by_hel
 use wavegate_api::app_view::SpecView;
 use wavegate_api::hooks::{HookType, Role, hook_role};
 use wavegate_api::sync_options::SyncOptions;
+use wavegate_api::time::to_rfc3339;
 use wavegate_api::{Raw, ResourceKey};
 
 /// How the reason of a deletion begins that somebody has to confirm (SE-315).
@@ -40,6 +41,16 @@ const OF_KUBERNETES: [&str; 7] = [
 const OF_ARGO_CD: [&str; 3] =
     [names::RESOURCES_FINALIZER, names::PRE_DELETE_FINALIZER, names::POST_DELETE_FINALIZER];
 
+/// How far the clock of a person may be ahead.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
+
+/// When somebody has confirmed deletions (SE-313, SE-315). What is far ahead would confirm those,
+/// too, that nobody has asked for yet: it counts for nothing.
+pub(crate) fn approved_at(application: &Value, now: Timestamp) -> Option<Timestamp> {
+    let latest = now.checked_add(AHEAD).ok()?;
+    deletion_approved(application).filter(|at| *at <= latest)
+}
+
 /// The next step of the cascade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CascadeStep {
@@ -58,6 +69,7 @@ pub enum CascadeStep {
 pub fn decide_cascade(
     application: &Value,
     managed: &BTreeMap<ResourceKey, Arc<Value>>,
+    now: Timestamp,
 ) -> CascadeStep {
     let spec = SpecView::of(application).sync_policy.sync_options;
     let spec = SyncOptions::from_list(spec.iter().map(String::as_str));
@@ -89,11 +101,15 @@ pub fn decide_cascade(
         })
         .collect();
     let deleted_at = asked_at(application);
-    let approved = deletion_approved(application)
+    let approved = approved_at(application, now)
         .is_some_and(|approved| deleted_at.is_none_or(|deleted| approved >= deleted));
     let unconfirmed = deletable.iter().find(|(_, live)| option(live).as_deref() == Some("confirm"));
     if let Some((key, _)) = unconfirmed.filter(|_| !approved) {
-        return CascadeStep::Held(format!("{WAITS_FOR_APPROVAL}{key}"));
+        let ahead = deletion_approved(application).filter(|at| *at > now);
+        let why = ahead.map_or_else(String::new, |at| {
+            format!(": annotation {} is ahead, at {}", names::DELETION_APPROVED, to_rfc3339(at))
+        });
+        return CascadeStep::Held(format!("{WAITS_FOR_APPROVAL}{key}{why}"));
     }
     let Some(wave) = deletable.iter().map(|(_, live)| sync_wave(live)).max() else {
         return CascadeStep::Done;

@@ -11,7 +11,7 @@ use crate::operation;
 use crate::pairs::ComparedApplication;
 use wavegate_api::ApplicationSpec;
 use wavegate_api::conditions::application as types;
-use wavegate_api::operation::{OperationPhase, OperationState};
+use wavegate_api::operation::{OperationPhase, OperationState, SyncOperationResult};
 use wavegate_api::sources::InEffect;
 use wavegate_engine::diff::SyncStatus;
 use wavegate_engine::sync::ObjectClass;
@@ -109,7 +109,7 @@ pub fn decide(
     let mut attempts = 0;
     let mut partial = None;
     if attempted {
-        if state.phase != OperationPhase::Succeeded {
+        if is_of_commit(state) && state.phase != OperationPhase::Succeeded {
             let message = &state.message;
             return refuse(format!("Failed last sync attempt to [{named}]: {message}"));
         }
@@ -201,16 +201,38 @@ fn refuse(message: String) -> AutoSync {
     AutoSync::Refuse(NewCondition::new(types::SYNC_ERROR, message))
 }
 
-/// Whether the last operation was for these revisions and sources (SE-422).
+/// Whether an operation deploys its commit: not a dry run, and no sync that a person limits to some
+/// resources. Self-heal names resources of a commit that was deployed as a whole.
+fn is_of_commit(state: &OperationState) -> bool {
+    let request = &state.operation;
+    let is_dry_run = request.sync.as_ref().is_some_and(|sync| sync.dry_run);
+    request.is_full() || (operation::is_automated(request) && !is_dry_run)
+}
+
+/// Whether these revisions and sources were deployed already, or the last operation has tried to
+/// (SE-422). After one that does not deploy its commit, the last deployment says so.
 fn is_attempted(app: &App, revisions: &[String]) -> bool {
     let state = &app.status.operation_state;
-    let Some(result) = &state.sync_result else { return state.phase.is_completed() };
     let in_effect = InEffect::of(app.spec());
-    let is_same_source = match in_effect.is_list() {
-        true => result.sources == *in_effect.list,
-        false => result.source.as_ref().unwrap_or(&Value::Null) == &in_effect.value(),
+    let is_same = |source: Option<&Value>, sources: &[Value], of: Vec<String>| {
+        let is_same_source = match in_effect.is_list() {
+            true => sources == &*in_effect.list,
+            false => source.unwrap_or(&Value::Null) == &in_effect.value(),
+        };
+        is_same_source && of == revisions
     };
-    is_same_source && result.revisions() == revisions
+    if state.phase.is_completed() && !is_of_commit(state) {
+        let last = app.status.history.last();
+        return last
+            .is_some_and(|last| is_same(last.source.as_ref(), &last.sources, last.revisions()));
+    }
+    let is_resolved = |result: &&SyncOperationResult| {
+        result.source.is_some() || !result.sources.is_empty() || !result.revisions().is_empty()
+    };
+    let Some(result) = state.sync_result.as_ref().filter(is_resolved) else {
+        return state.phase.is_completed();
+    };
+    is_same(result.source.as_ref(), &result.sources, result.revisions())
 }
 
 fn operation(

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::deletion;
 use crate::observation::{ComparedState, Observation};
 use crate::operation;
-use wavegate_api::annotations::{WAIT_FOR_HEALTH, annotation_of, deletion_approved};
+use wavegate_api::annotations::{WAIT_FOR_HEALTH, annotation_of};
 use wavegate_api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff;
@@ -124,7 +125,7 @@ pub(crate) fn sync_snapshot(
         shared: compared.comparison.shared.clone(),
         namespace: observation.namespace.clone(),
         managed_namespace_metadata: metadata.cloned(),
-        deletion_approved_at: deletion_approved(application),
+        deletion_approved_at: deletion::approved_at(application, now),
         settings: sync_settings,
     })
 }
@@ -133,9 +134,9 @@ fn namespace_key(observation: &Observation<'_>) -> ResourceKey {
     ResourceKey::new("", "Namespace", "", &observation.access.spec.destination.namespace)
 }
 
-/// The live objects for the wave engine: managed objects and those with the
-/// identity of a target, without copies, and without objects with owners. For
-/// the name of a hook, any live object is included with its owner.
+/// The live objects for the wave engine: managed objects, without copies, and without objects
+/// with owners; and all objects with the identity of a target, which are not tracked if they are
+/// such. What is not known to be in sync differs: it must not be skipped (SE-318).
 fn live(
     application: &Value,
     observation: &Observation<'_>,
@@ -155,17 +156,22 @@ fn live(
         let owned = object.owners().next().is_some();
         let named_by_hook = hook && resource.target.is_some();
         let is_itself = operation::is_itself(application, &resource.key, object);
-        if (owned || !resource.self_referenced) && !named_by_hook {
+        let is_of_others = (owned || !resource.self_referenced) && !named_by_hook;
+        if is_of_others && resource.target.is_none() {
             continue;
         }
+        // Its rows say which of its labels and annotations are missing, not which are too many.
+        let is_unknown = !resource.is_comparable || resource.managed_namespace;
         let entry = LiveObject {
             object: object.clone(),
             health: match is_itself {
                 true => None,
                 false => checked(object, resource.health.clone()),
             },
-            out_of_sync: resource.modified,
-            tracked: observation.tracking.owns(object) && !resource.managed_namespace,
+            out_of_sync: resource.modified || is_unknown,
+            tracked: observation.tracking.owns(object)
+                && !resource.managed_namespace
+                && !is_of_others,
             objection: owner.objection(&resource.key, object).filter(|_| hook),
             is_itself,
         };
@@ -174,7 +180,7 @@ fn live(
     let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
         health: checked(object, observation.checks.of(object)),
         object: object.clone(),
-        out_of_sync: false,
+        out_of_sync: true,
         tracked: false,
         objection: owner.objection(key, object),
         is_itself: false,

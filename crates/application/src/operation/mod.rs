@@ -60,12 +60,41 @@ pub fn begin_operation(app: &mut App, now: Timestamp) {
     let before = status.operation_state.started_at.as_ref().or(deployed);
     let next = before.and_then(|at| at.0.checked_add(SignedDuration::from_secs(1)).ok());
     let started = next.map_or(stored_time(now), |next| next.max(stored_time(now)));
+    let metadata = applied_metadata(&status.operation_state).cloned();
     app.replace_operation_state(OperationState {
         operation: app.operation.clone().unwrap_or_default(),
         phase: OperationPhase::Running,
         started_at: Some(Time(started)),
+        sync_result: with_metadata(metadata),
         ..OperationState::default()
     });
+}
+
+/// The metadata that was last applied to the namespace (SE-025): it stays there, whatever follows.
+fn applied_metadata(state: &OperationState) -> Option<&Value> {
+    state.sync_result.as_ref()?.managed_namespace_metadata.as_ref()
+}
+
+/// A result of which nothing else is known yet.
+fn with_metadata(metadata: Option<Value>) -> Option<SyncOperationResult> {
+    metadata.map(|metadata| SyncOperationResult {
+        managed_namespace_metadata: Some(metadata),
+        ..SyncOperationResult::default()
+    })
+}
+
+/// Records that the metadata of the namespace was applied, and that there is none any more: nothing
+/// removes what was applied before.
+pub(crate) fn record_metadata(app: &mut App, is_applied: bool) {
+    let wanted = &app.spec_view().sync_policy.managed_namespace_metadata;
+    let wanted = Some(wanted).filter(|metadata| metadata.is_object()).cloned();
+    let state = &app.status.operation_state;
+    let is_dry_run = state.operation.view().sync.as_ref().is_some_and(|sync| sync.dry_run);
+    let counts = is_applied || (wanted.is_none() && !is_dry_run);
+    if counts && applied_metadata(state) != wanted.as_ref() {
+        let result = app.status.operation_state.sync_result.get_or_insert_default();
+        result.managed_namespace_metadata = wanted;
+    }
 }
 
 /// When the last operation ended, or the last attempt of a running one.
@@ -100,8 +129,6 @@ pub(crate) fn pin(app: &mut App, of: &[String]) {
     let (field, mut sources) =
         requested_sources(app).unwrap_or_else(|| (InEffect::of(spec).field, of_spec(spec)));
     let is_list = field == "sources" && !sources.is_empty();
-    let metadata = &app.spec_view().sync_policy.managed_namespace_metadata;
-    let metadata = Some(metadata).filter(|metadata| metadata.is_object()).cloned();
     let result = app.status.operation_state.sync_result.get_or_insert_default();
     // `revision` is required in addition to `revisions`, and empty then (SE-052).
     (result.revision, result.revisions) = by_field(is_list, of);
@@ -112,9 +139,6 @@ pub(crate) fn pin(app: &mut App, of: &[String]) {
         true => (None, sources),
         false => (sources.pop(), Vec::new()),
     };
-    if metadata.is_some() {
-        result.managed_namespace_metadata = metadata;
-    }
 }
 
 /// The raw sources of the request, with the field that holds them; `None` when it has none.
@@ -294,7 +318,7 @@ pub fn next_attempt(app: &mut App, attempt: u64) {
     state.progress.clear();
     state.message = sync::retry_message(attempt, refresh);
     match refresh {
-        true => state.sync_result = None,
+        true => state.sync_result = with_metadata(applied_metadata(state).cloned()),
         false => state.sync_result.get_or_insert_default().resources.clear(),
     }
 }

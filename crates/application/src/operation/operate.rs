@@ -244,6 +244,7 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot
     let first = !snapshot.progress.dry_run_done && snapshot.results.is_empty();
     let mut plan = sync::step(&snapshot, now);
     operation::store(&mut app.status.operation_state, &plan);
+    operation::record_metadata(app, snapshot.has_namespace(&plan));
     if plan.phase.is_completed() {
         let SyncPlan { phase, message, terminated, .. } = plan;
         return conclude(app, End { phase, message, terminated }, now);

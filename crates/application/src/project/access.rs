@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::condition::NewCondition;
 use crate::project::{self, Permits};
 use crate::{operation, spec};
+use wavegate_api::cluster::ClusterScope;
 use wavegate_api::conditions::application::UNKNOWN_ERROR;
 use wavegate_api::operation::OperationState;
 use wavegate_api::{AppProjectSpec, ApplicationSpec, Raw};
@@ -210,6 +211,8 @@ pub struct Access<'a> {
     pub server: &'a str,
     /// Its name.
     pub cluster: &'a str,
+    /// What its Secret permits to manage.
+    pub scope: &'a ClusterScope,
 }
 
 impl<'a> Access<'a> {

@@ -1,4 +1,4 @@
-//! Which service account a sync acts as (SE-079).
+//! Which service account the writes to the objects of an Application are sent as (SE-079).
 
 use wavegate_api::AppProjectSpec;
 use wavegate_api::glob;
@@ -17,7 +17,17 @@ pub struct Destination<'a> {
     pub application_namespace: &'a str,
 }
 
-/// The user that a sync acts as, as `system:serviceaccount:NAMESPACE:NAME`: the service
+/// Why nothing of an Application is deleted whose project is gone or not for it: only the project
+/// says as which service account.
+pub fn without_project(project: &str) -> String {
+    format!(
+        "failed to find a matching service account to impersonate: project '{project}' does not \
+         exist or is not for this application; create the project again, or remove the finalizers \
+         of the application to leave its resources in the cluster"
+    )
+}
+
+/// The user that a sync, or a deletion, acts as, as `system:serviceaccount:NAMESPACE:NAME`: the service
 /// account of the first entry of `spec.destinationServiceAccounts` whose globs match. `None` when
 /// none does and that is not `enforced`: then it acts with the rights of the controller.
 ///

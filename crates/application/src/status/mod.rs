@@ -46,10 +46,11 @@ pub struct About<'a> {
     pub now: Timestamp,
 }
 
-/// Writes a comparison to an Application.
+/// Writes a comparison to an Application, with resources that it could not read.
 pub fn write_comparison(
     app: &mut App,
     comparison: &ComparedApplication,
+    unread: Vec<ResourceStatus>,
     extra: &[NewCondition],
     about: &About<'_>,
 ) {
@@ -66,9 +67,18 @@ pub fn write_comparison(
     status.sync = SyncStatus { compared_to, status: comparison.sync, revision, revisions };
     health(status, &comparison.health, about.now);
     let all = comparison.resources.iter();
-    let rows = all.map(|resource| row(resource, about.resource_health, &options)).collect();
+    let mut rows: Vec<ResourceStatus> =
+        all.map(|resource| row(resource, about.resource_health, &options)).collect();
+    if !unread.is_empty() {
+        rows.extend(unread);
+        rows.sort_by_cached_key(|row| {
+            let ResourceStatus { group, kind, namespace, name, .. } = row;
+            format!("{group}/{kind}/{namespace}/{name}")
+        });
+    }
+    let count = rows.len();
     status.resources = size::listed(rows);
-    let (count, listed) = (comparison.resources.len(), status.resources.len());
+    let listed = status.resources.len();
     let elsewhere = if about.resource_health { "" } else { "appTree" };
     status.resource_health_source = elsewhere.to_owned();
     let mut all: Vec<NewCondition> = extra.to_vec();

@@ -29,6 +29,7 @@ pub(super) struct Facts {
     kinds: BTreeMap<wavegate_api::GroupVersionKind, wavegate_api::kind::Served>,
     pub(super) live: Live,
     schemas: Arc<diff::Schemas>,
+    scope: wavegate_api::cluster::ClusterScope,
     predicted: crate::predicted::Predicted,
     compared: Arc<diff::SystemSettings>,
 }
@@ -44,6 +45,7 @@ impl Facts {
             kinds: BTreeMap::new(),
             live: Live::new(),
             schemas: Default::default(),
+            scope: Default::default(),
             predicted: Default::default(),
             compared: Default::default(),
             checks: Checks::default(),
@@ -61,6 +63,7 @@ impl Facts {
                 windows: &self.windows,
                 server: "https://c",
                 cluster: "c",
+                scope: &self.scope,
             },
             tracking: &self.tracking,
             control_plane_namespace: "argocd",

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::acting::Acting;
 use super::revisions::WantedRevision;
 use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use wavegate_api::kind::{GroupVersionKind, Served};
@@ -42,6 +43,8 @@ pub struct CachedState {
     pub uid: String,
     /// The cluster with the objects that it watches.
     pub cluster: Option<Arc<ClusterCache>>,
+    /// Who writes there.
+    pub acting: Option<Acting>,
     /// The sources that it is registered for.
     pub sources: Vec<WantedRevision>,
     /// Digests of the last logged lines of a dry run.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
+use super::acting::{Acting, writing_client};
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use wavegate_api::{ApplicationSpec, Raw};
@@ -25,8 +26,8 @@ pub struct ResolvedDestination {
     pub destination: ConnectedCluster,
     /// The project.
     pub project: Arc<Project>,
-    /// The user that writes are sent as; `None` for the credentials of the cluster.
-    pub acting: Option<HeaderValue>,
+    /// Who writes there.
+    pub acting: Acting,
 }
 
 impl ResolvedDestination {
@@ -40,20 +41,19 @@ impl ResolvedDestination {
             windows: &self.project.windows,
             server: &self.destination.server,
             cluster: &self.destination.name,
+            scope: &self.destination.scope,
         }
     }
 }
 
 impl ResolvedDestination {
     /// The client that sends the writes.
-    pub fn client(&self) -> kube::Client {
-        let client = self.destination.cluster.client().clone();
-        match &self.acting {
-            Some(user) => {
-                wavegate_cluster::watch::impersonation::impersonating_client(client, user.clone())
-            }
-            None => client,
-        }
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told as whom.
+    pub fn client(&self) -> Result<kube::Client, String> {
+        writing_client(&self.destination.cluster, &self.acting)
     }
 }
 
@@ -93,34 +93,34 @@ impl Reconciliation<'_> {
         match (known, resolved) {
             (Some(Ok(project)), Ok(destination)) => {
                 let application = key.name.clone();
-                Ok(ResolvedDestination { application, spec, destination, project, acting: None })
+                let acting = self.acting(&spec, &destination, &project);
+                Ok(ResolvedDestination { application, spec, destination, project, acting })
             }
             // Both cases were rejected above.
             _ => Err(refused(problem)),
         }
     }
 
-    /// The user that the writes of an operation are sent as, if they are not those of the
-    /// cluster's credentials (SE-079).
-    pub(super) fn acting(
+    /// The user that writes to its objects are sent as, if they are not sent with the credentials
+    /// of the cluster (SE-079).
+    fn acting(
         &self,
-        destination: &ResolvedDestination,
-    ) -> Result<Option<HeaderValue>, ObserveError> {
+        spec: &ApplicationSpec,
+        destination: &ConnectedCluster,
+        project: &Project,
+    ) -> Acting {
         if !self.ctx.settings.impersonation {
             return Ok(None);
         }
         let place = impersonation::Destination {
-            server: &destination.destination.server,
-            namespace: &destination.spec.destination.namespace,
+            server: &destination.server,
+            namespace: &spec.destination.namespace,
             application_namespace: &self.key.namespace,
         };
         let enforced = self.ctx.settings.impersonation_enforced;
-        let user = impersonation::sync_user(&destination.project.spec, place, enforced);
-        let Some(user) = user.map_err(ObserveError::Operation)? else {
-            return Ok(None);
-        };
-        let header = HeaderValue::try_from(user);
-        header.map(Some).map_err(|error| ObserveError::Operation(error.to_string()))
+        let user = impersonation::sync_user(&project.spec, place, enforced)?;
+        let header = user.map(HeaderValue::try_from).transpose();
+        header.map_err(|error| error.to_string())
     }
 
     /// Refuses what reads the sources of an Application whose project has guards that cannot
@@ -164,10 +164,17 @@ impl Reconciliation<'_> {
             cluster_fact(&resolved, &problem),
         );
         let place = place.map_err(ObserveError::Operation)?;
-        let project = known
+        let permitting = known
             .and_then(Result::ok)
             .filter(|_| place == DeletionPlace::Cluster(DeletionScope::Tracked));
-        let project = project.unwrap_or_else(|| {
+        let acting = resolved.as_ref().ok().map(|destination| match &permitting {
+            Some(project) => self.acting(&spec, destination, project),
+            None if ctx.settings.impersonation => {
+                Err(impersonation::without_project(access::project_name(&spec)))
+            }
+            None => Ok(None),
+        });
+        let project = permitting.unwrap_or_else(|| {
             let spec = deletion_scope::without_project();
             Arc::new(Project {
                 spec: spec.into(),
@@ -177,10 +184,13 @@ impl Reconciliation<'_> {
             })
         });
         let application = key.name.clone();
-        let destination = resolved.ok();
-        let destination = destination.map(|destination| {
-            let acting = None;
-            ResolvedDestination { application, spec, destination, project, acting }
+        let destination = resolved.ok().zip(acting);
+        let destination = destination.map(|(destination, acting)| ResolvedDestination {
+            application,
+            spec,
+            destination,
+            project,
+            acting,
         });
         Ok((destination, place))
     }

@@ -1,5 +1,6 @@
 //! Removes the finalizer of hooks that no operation removes any more.
 
+use super::acting::writing_client;
 use super::cached_state::CachedState;
 use super::context::Context;
 use super::observe::ObservedApplication;
@@ -18,9 +19,15 @@ pub(super) async fn release_of_gone(ctx: &Context, key: &ObjectKey, cached: &Cac
         return;
     }
     let meter = ctx.core.metrics.meter(key, "", cluster.server());
-    let client = cluster.client().clone();
-    let executor = ctx.executor(cluster, &client, owner, meter);
-    if let Err(error) = ctx.lend_slot(executor.release(&hooks)).await {
+    let acting = cached.acting.clone().unwrap_or(Ok(None));
+    let released = match writing_client(cluster, &acting) {
+        Ok(client) => {
+            let executor = ctx.executor(cluster, &client, owner, meter);
+            ctx.lend_slot(executor.release(&hooks)).await
+        }
+        Err(why) => Err(why),
+    };
+    if let Err(error) = released {
         tracing::warn!(
             application = %key,
             error,
@@ -41,8 +48,10 @@ impl Reconciliation<'_> {
             return;
         }
         let uid = operation::uid_of(self.app.raw());
-        let client = observed.destination.client();
-        let released = self.executor(observed, &client, "", &uid).release(&hooks).await;
+        let released = match observed.destination.client() {
+            Ok(client) => self.executor(observed, &client, "", &uid).release(&hooks).await,
+            Err(why) => Err(why),
+        };
         if let Err(error) = released {
             tracing::warn!(application = %self.key, error, "a hook that is being deleted is held");
         }

@@ -16,6 +16,7 @@
 //! The identity of an operation is stored before it has any effect. All state is in the
 //! Application; caches only save work.
 
+mod acting;
 mod cached_state;
 mod cluster_counts;
 pub mod compare_once;

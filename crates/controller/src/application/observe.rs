@@ -232,6 +232,7 @@ impl Reconciliation<'_> {
             old.want(instance, []);
         }
         self.cached.cluster = Some(cluster.clone());
+        self.cached.acting = Some(destination.acting.clone());
         let own_namespace = ResourceKey::new("", "Namespace", "", namespace);
         let keys = placed.targets.iter().map(|target| &target.key);
         cluster.want(instance, keys.chain([&own_namespace]));
@@ -454,7 +455,9 @@ impl Reconciliation<'_> {
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message));
         }
-        let destination = ResolvedDestination { acting: self.acting(&destination)?, ..destination };
+        if let Err(why) = &destination.acting {
+            return Err(ObserveError::Operation(why.clone()));
+        }
         Ok((destination, self.deployed()?))
     }
 
@@ -507,8 +510,9 @@ impl Reconciliation<'_> {
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.app) {
             // Only a permitted source may be read, so hooks need a valid spec (SE-521).
-            let permitted = self.destination().await?;
-            self.guarded(&permitted)?;
+            let permitted = self.destination().await;
+            let permitted = permitted.and_then(|permitted| self.guarded(&permitted));
+            permitted.map_err(|error| finalize::without_hooks(&self.app, error))?;
             let sources = &destination.spec.sources();
             let known = self.app.status.sync.revisions();
             let age = self.age();

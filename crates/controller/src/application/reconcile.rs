@@ -353,7 +353,10 @@ impl Reconciliation<'_> {
                 self.save().await?;
             }
             let uid = operation::uid_of(self.app.raw());
-            let client = observed.destination.client();
+            let Ok(client) = observed.destination.client() else {
+                // The next round says so: it is refused before anything is observed.
+                return Ok(Next::Wait(operate::after_others(self.ctx.now())));
+            };
             let executor = self.executor(&observed, &client, &act.former_manager, &uid);
             outcomes = executor.run(&act, &observed.state.placed.targets).await;
             last = act.sends_nothing().then_some(observed);
@@ -468,6 +471,8 @@ impl Reconciliation<'_> {
         if let Some(left) = plan.left.filter(|_| done.is_ok()) {
             left_by_deletion(&self.ctx.events, self.app.stored(), left);
         }
+        // Nothing announces what this process has created itself, if it does not change afterwards.
+        let is_made = done.is_ok() && !plan.creations.is_empty();
         let state = plan.state.after(done);
         match &state {
             DeletionState::Waits { reason, .. } | DeletionState::Held(reason) => {
@@ -479,7 +484,8 @@ impl Reconciliation<'_> {
             }
         }
         let now = self.now();
-        Ok(finalize::record_deletion(&mut self.app, state, now))
+        let wait = finalize::record_deletion(&mut self.app, state, now);
+        Ok(if is_made { wait.or_earlier(finalize::wait_made(now)) } else { wait })
     }
 
     fn next_of_deletion(&self, observed: Result<DeletionInput<'_>, &str>) -> DeletionDecision {
@@ -494,8 +500,18 @@ impl Reconciliation<'_> {
 
     /// Deletes objects and creates hooks.
     async fn delete(&mut self, observed: &ObservedApplication, plan: &Plan) -> Result<(), String> {
+        if !plan.acts() {
+            return Ok(());
+        }
         let uid = operation::uid_of(self.app.raw());
-        let client = observed.destination.client();
+        let client = match observed.destination.client() {
+            Ok(client) => client,
+            Err(why) => {
+                let hooks = plan.creations.iter().map(|(hook, _)| &hook.key);
+                finalize::not_made(&mut self.cached.memory.tries, hooks);
+                return Err(why);
+            }
+        };
         let executor = self.executor(observed, &client, "", &uid);
         executor.remove(&plan.removals).await?;
         let (mut rest, mut made) = (plan.creations.as_slice(), Ok(()));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::hooks::{self, ObjectClass};
 use super::messages;
 use super::object::{defines, is_namespace};
-use super::options::{AppOptions, ResourceOptions};
+use super::options::{self, AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::{TaskKey, Verb};
 use super::prune;
@@ -151,7 +151,8 @@ impl<'a> Builder<'a, '_> {
                 let live = live.map(|(_, live)| live);
                 let denial = self.denial(index, &key);
                 let task = self.task(key, SyncPhase::Sync, target.clone(), live, stamp, denial);
-                self.tasks.push(Task { nameless, ..task });
+                let recreated = options::is_recreated(target, task.live_view(), self.app, nameless);
+                self.tasks.push(Task { nameless, recreated, ..task });
             }
             ObjectClass::Hook(phases) => {
                 for phase in phases {

@@ -57,7 +57,7 @@ pub fn clamped_wave(object: &Value) -> i64 {
 /// Longest generated name of a hook: Jobs copy it into a label.
 const MAX_NAME: usize = 63;
 
-/// The name of a hook that only has `generateName` (SE-193): a readable part,
+/// The name of an object that only has `generateName` (SE-193): of a hook, a readable part,
 /// and a short digest of `identity`, so that no two hooks have the same name
 /// (SE-604). A long prefix is truncated.
 ///
@@ -69,8 +69,10 @@ pub fn generated_name(prefix: &str, words: &str, identity: &str) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let words: String = words.chars().map(|c| if valid(c) { c } else { '-' }).take(40).collect();
     let words = words.to_lowercase();
-    let kept: String = prefix.chars().take(MAX_NAME - words.len() - mark.len() - 1).collect();
-    format!("{kept}{words}-{mark}")
+    let dash = if words.is_empty() { "" } else { "-" };
+    let taken = words.len() + dash.len() + mark.len();
+    let kept: String = prefix.chars().take(MAX_NAME - taken).collect();
+    format!("{kept}{words}{dash}{mark}")
 }
 
 /// The readable part of the name of a sync hook: `<revision>-<phase>-<start>`

@@ -219,6 +219,23 @@ pub struct Method {
     pub migrate: bool,
 }
 
+/// Whether an object is deleted and created again by each sync. Of what is never deleted
+/// ([`ApplyMethod::Update`]) not even the creation counts as such.
+pub(super) fn is_recreated(
+    target: &Value,
+    live: Option<&Value>,
+    app: &AppOptions,
+    nameless: bool,
+) -> bool {
+    let Method { how, force, .. } = method(target, live, app, nameless);
+    how == ApplyMethod::Replace && force && !is_kept(target)
+}
+
+/// Whether the deletion of an object would delete everything in it.
+fn is_kept(target: &Value) -> bool {
+    is_namespace(target) || defines(target).is_some()
+}
+
 /// Decides how to apply. `Replace` and `Force` count on target or live;
 /// `Replace` overrides `ServerSideApply`; the option of a resource overrides
 /// that of the operation.
@@ -235,10 +252,9 @@ pub(super) fn method(
         (None, Some(true)) => true,
         (None, _) => app.replace,
     };
-    let keep = is_namespace(target) || defines(target).is_some();
     let how = match (replace, on_target.server_side.unwrap_or(app.server_side)) {
         _ if nameless => ApplyMethod::Create,
-        (true, _) if keep && live.is_some() => ApplyMethod::Update,
+        (true, _) if is_kept(target) && live.is_some() => ApplyMethod::Update,
         (true, _) => ApplyMethod::Replace,
         (false, true) => ApplyMethod::ServerSide,
         (false, false) => ApplyMethod::ClientSide,

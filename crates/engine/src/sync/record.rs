@@ -49,11 +49,13 @@ impl Engine<'_> {
             {
                 let mut key = task.key.resource.clone();
                 key.name = view.name().to_owned();
-                let message = messages::as_by_kubectl(&key, "created");
+                let verb = if task.recreated { "replaced" } else { "created" };
+                let is_created = task.is_created();
+                let message = messages::as_by_kubectl(&key, verb);
                 self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
                 self.note(at, view.uid(), view.resource_version());
                 self.lost.retain(|(lost, _)| *lost != at);
-                if self.tasks[at].needs_stamp() {
+                if is_created {
                     self.ran.push(at);
                 }
             }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::object::is_namespace;
 use super::options::AppOptions;
-use super::plan::{ActionOutcome, SyncProgress, TaskKey, Verb};
+use super::plan::{ActionOutcome, SyncPlan, SyncProgress, TaskKey, Verb};
 use crate::health::Health;
+use wavegate_api::Raw;
 use wavegate_api::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
 use wavegate_api::kind::{GroupVersionKind, Served};
-use wavegate_api::operation::{OperationPhase, ResourceResult, SyncOperationResource};
+use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode, SyncOperationResource};
 use wavegate_api::resource_key::ResourceKey;
 
 /// The input of one reconcile of one operation. The engine uses nothing else.
@@ -75,6 +77,21 @@ pub struct SyncSnapshot {
 }
 
 impl SyncSnapshot {
+    /// Whether the destination namespace is as this operation has to make it: it was applied, or
+    /// the source has one of its own, which managed metadata does not change (SE-202).
+    pub fn has_namespace(&self, plan: &SyncPlan) -> bool {
+        let name = self.destination_namespace.as_str();
+        let is_applied = plan.results.iter().any(|row| {
+            let is_it = row.group.is_empty() && row.kind == "Namespace" && row.name == name;
+            is_it && row.status == ResultCode::Synced
+        });
+        let mut targets = self.targets.iter();
+        let is_declared = targets.any(|target| is_namespace(target) && target.name() == name);
+        let is_over = is_declared && plan.phase == OperationPhase::Succeeded;
+        let creates = self.operation.options().create_namespace;
+        creates && !self.operation.dry_run && (is_applied || is_over)
+    }
+
     /// Whether the stored progress was dropped: tasks have run or are announced, and it does
     /// not say so; or the stored status is not the whole one. The destination namespace may be
     /// created before.

@@ -27,6 +27,8 @@ pub(super) struct Task<'a> {
     pub live: Option<&'a LiveObject>,
     /// Whether the object is created with a server-chosen name.
     pub nameless: bool,
+    /// Whether each sync deletes the object and creates it again (`Replace` with `Force`).
+    pub recreated: bool,
     /// Identifies an object as created by this task; see `hooks::stamp`.
     pub stamp: String,
     /// Whether the hook gets the finalizer.
@@ -150,7 +152,8 @@ impl<'a> Task<'a> {
         Some(Arc::new(manifest))
     }
 
+    /// Whether its object must not be created twice: only the stamp says that it was.
     pub fn needs_stamp(&self) -> bool {
-        self.hook || self.nameless
+        self.hook || self.nameless || self.recreated
     }
 }

@@ -382,7 +382,7 @@ impl Engine<'_> {
         let request = ApplyRequest {
             key: task.key.resource.clone(),
             method: options::method(&manifest, live, &self.app, task.nameless),
-            stamp: task.needs_stamp().then(|| task.stamp.clone()),
+            stamp: (task.hook || task.nameless).then(|| task.stamp.clone()),
             wait_established: defines(&manifest).is_some(),
             manifest,
         };

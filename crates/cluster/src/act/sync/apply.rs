@@ -6,6 +6,7 @@
 mod attempt;
 mod merge;
 mod migrate;
+mod recreate;
 mod send;
 
 #[cfg(test)]
@@ -29,17 +30,15 @@ use wavegate_api::conditions::status::TRUE;
 use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::listed::{BindingView, DefinitionSpecView, DefinitionView};
 use wavegate_api::openapi;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::sync::{
-    ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, Propagation,
+    ActionResult, ApplyMethod, ApplyRequest, Method, OPERATION_ANNOTATION, generated_name,
 };
 
 /// Maximum number of attempts after conflicts, each with a new read (SE-342).
 const ATTEMPTS: u32 = 5;
-
-/// Maximum time until a deleted object is gone, before it is created again.
-const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 impl Applier<'_> {
     /// Applies an object, or checks whether it could be applied (dry run).
@@ -156,7 +155,10 @@ impl Applier<'_> {
         manifest: &Value,
         send: &Sender<'_>,
     ) -> ActionResult {
-        let key = send.key;
+        // The server would choose another name for each request.
+        let chosen = named(&apply.key, manifest, apply.stamp.as_deref());
+        let (key, manifest) = chosen.as_ref().map_or((send.key, manifest), |(key, it)| (key, it));
+        let send = &send.with_key(key);
         let mut tries = 1;
         loop {
             let error = match send.create_once(manifest).await {
@@ -166,10 +168,6 @@ impl Applier<'_> {
             let again = tries < TRIES && is_transient(&error);
             if !again && !has_code(&error, 409) {
                 return failed_outcome(&error);
-            }
-            // Without a name it can only be found by its stamp, in the cache.
-            if manifest.name().is_empty() {
-                return ActionResult::Unknown(error_reason(&error));
             }
             if again {
                 let error = error_reason(&error);
@@ -268,7 +266,7 @@ impl Applier<'_> {
             | ApplyMethod::Update
             | ApplyMethod::Create => target.clone(),
         };
-        if how == ApplyMethod::Replace && force && !send.dry_run && live.is_some() {
+        if how == ApplyMethod::Replace && force && !send.dry_run {
             return self.recreate(apply, &new, send).await;
         }
         for attempt in 1..=ATTEMPTS {
@@ -356,78 +354,6 @@ impl Applier<'_> {
         self.owner.objection(&apply.key, live)
     }
 
-    /// Deletes and creates the object again (SE-355). When the creation fails, the
-    /// previous object is restored.
-    async fn recreate(
-        &self,
-        apply: &ApplyRequest,
-        target: &Value,
-        send: &Sender<'_>,
-    ) -> Result<ActionResult, ActionResult> {
-        let found = self.live(send).await?;
-        if let Some(found) = &found {
-            if let Some(objection) = self.objection(apply, found) {
-                return Err(ActionResult::Failed(objection));
-            }
-            // An object of another owner can be adopted (SE-117), but not deleted.
-            if let Some(other) = self.owner.other(found) {
-                let key = send.key;
-                return Err(ActionResult::Failed(format!(
-                    "{key} is managed by Application {other} and would have to be deleted to be \
-                     replaced: remove it from one of the two applications"
-                )));
-            }
-        }
-        let uid = found.as_ref().map(|found| found.uid()).unwrap_or_default();
-        if found.is_some() {
-            let foreground = Propagation::Foreground;
-            match self.delete_object(send.resource, send.key, uid, foreground).await {
-                ActionResult::Done { .. } | ActionResult::Gone => {}
-                failed => return Err(failed),
-            }
-            if !self.wait_until_gone(send, uid).await {
-                let limit = GONE_WITHIN.as_secs();
-                return Err(ActionResult::Failed(format!(
-                    "the previous object was deleted and is still there after {limit} s"
-                )));
-            }
-        }
-        match send.create(target).await {
-            Ok(object) => Ok(self.answer(send.key, "replaced", Ok(object))),
-            // Our own creation, whose response was lost, or one by another client. The
-            // next round finds out which.
-            Err(error) if is_there_already(&error) => {
-                Err(unknown_outcome("another object of this name was created in the meantime"))
-            }
-            Err(error) => {
-                if let Some(found) = found {
-                    let restored = merge::as_new(&found);
-                    if let Ok(object) = send.create(&restored).await {
-                        self.cluster.put(&Arc::new(object));
-                    }
-                }
-                Err(failed_outcome(&error))
-            }
-        }
-    }
-
-    /// Waits until the object with this UID is gone.
-    async fn wait_until_gone(&self, send: &Sender<'_>, uid: &str) -> bool {
-        let gone = async {
-            let mut pause = Duration::from_millis(20);
-            loop {
-                match self.cluster.read(send.resource, send.key).await {
-                    Ok(None) => return,
-                    Ok(Some(object)) if object.uid() != uid => return,
-                    _ => {}
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-        };
-        tokio::time::timeout(GONE_WITHIN, gone).await.is_ok()
-    }
-
     /// Waits for the effects of an applied definition.
     async fn wait_for_effects(
         &self,
@@ -481,6 +407,18 @@ fn leaving(key: &ResourceKey) -> ActionResult {
     ActionResult::Unknown(format!("{key} is being deleted"))
 }
 
+/// A manifest that only has `generateName`, with a name that follows from its stamp, as the key of
+/// its object: a request whose answer was lost creates no second one.
+fn named(key: &ResourceKey, manifest: &Value, stamp: Option<&str>) -> Option<(ResourceKey, Value)> {
+    let stamp = stamp.filter(|_| manifest.name().is_empty())?;
+    let name = generated_name(manifest.generate_name(), "", stamp);
+    let mut manifest = manifest.clone();
+    edit_metadata(&mut manifest, |metadata| {
+        metadata.insert("name".to_owned(), name.clone().into());
+    });
+    Some((ResourceKey { name, ..key.clone() }, manifest))
+}
+
 /// Whether a binding of roles gets another role, which the server refuses for the same object
 /// (SE-343).
 fn changes_role(key: &ResourceKey, live: &Value, target: &Value) -> bool {
@@ -513,10 +451,6 @@ fn is_established(definition: &DefinitionView) -> bool {
 fn is_missing_namespace(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|d| d.kind == "namespaces")
-}
-
-fn is_there_already(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
 }
 
 /// The outcome of a dry run that may fail with these codes.

@@ -234,6 +234,63 @@ async fn a_nameless_object_is_created_once() {
     assert_eq!(world.sent("create"), 1);
 }
 
+/// With `generateName` alone, the server would choose another name for each request, and the watch
+/// may be late.
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_name_is_created_once_after_a_lost_answer() {
+    for effect in [Effect::DropAfterApplying, Effect::StatusAfterApplying(504)] {
+        let world = World::new().await;
+        world.inject(&effect, 1, "create");
+        let mut apply = apply(ApplyMethod::Create, Some("op-1/0"));
+        let mut manifest = map("new", Some("op-1/0"));
+        manifest["metadata"]["name"] = Value::Null;
+        manifest["metadata"]["generateName"] = "made-".into();
+        (apply.key.name, apply.manifest) = ("made-0".to_owned(), Arc::new(manifest));
+        for _ in 0..2 {
+            let happened = world.applier().apply(&apply, None, false, false).await;
+            assert!(matches!(happened, ActionResult::Done { .. }), "{effect:?}: {happened:?}");
+            let names = world.names().await;
+            assert!(names.len() == 1 && names[0].starts_with("made-"), "{effect:?}: {names:?}");
+        }
+    }
+}
+
+/// SE-355: a second request of the same sync finds what the first has created; one of another sync
+/// deletes it.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_recreated_once_in_a_sync_se_355() {
+    let world = World::new().await;
+    world.make(&map("old", None)).await;
+    let live = world.cluster.read(&kind("ConfigMap"), &key()).await.unwrap();
+    let mut apply = apply(ApplyMethod::Replace, Some("op-1/0"));
+    (apply.method.force, apply.stamp) = (true, None);
+    for (stamp, deletions) in [("op-1/0", 1), ("op-1/0", 1), ("op-2/0", 2)] {
+        apply.manifest = Arc::new(map("new", Some(stamp)));
+        let happened = world.applier().apply(&apply, live.as_ref(), false, false).await;
+        assert!(matches!(happened, ActionResult::Done { .. }), "{happened:?}");
+        assert_eq!(world.sent("delete"), deletions, "{stamp}");
+    }
+}
+
+/// A right, a webhook or a quota may be in the way of the new object.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_is_refused_deletes_nothing_se_355() {
+    let world = World::new().await;
+    let uid = world.make(&map("old", None)).await;
+    let live = world.cluster.read(&kind("ConfigMap"), &key()).await.unwrap();
+    let mut apply = apply(ApplyMethod::Replace, Some("op-1/0"));
+    (apply.method.force, apply.stamp) = (true, None);
+    for code in [400, 403, 422] {
+        world.server.clear_faults();
+        world.inject(&Effect::Status(code), 99, "create");
+        let happened = world.applier().apply(&apply, live.as_ref(), false, false).await;
+        let ActionResult::Failed(why) = happened else { panic!("{code}: {happened:?}") };
+        assert!(why.contains("was left as it is"), "{code}: {why}");
+        assert_eq!(world.sent("delete"), 0, "{code}");
+        assert_eq!(world.maps().get("a").await.unwrap().metadata.uid.as_ref(), Some(&uid));
+    }
+}
+
 /// SE-360, SE-362, SE-599.
 #[tokio::test(start_paused = true)]
 async fn a_delete_gets_through_but_only_with_a_precondition() {

@@ -23,6 +23,7 @@ fn worlds() -> Vec<(&'static str, World)> {
             manifest("Service", "svc"),
             manifest("Job", "unnamed").generate("gen-").hook("Sync"),
             manifest("ConfigMap", "unnamed").generate("free-"),
+            manifest("Job", "again").options("Replace=true,Force=true"),
             hook("smoke", "PostSync").policy("HookSucceeded"),
             hook("keep", "PostSync").policy("HookFailed").wave(1),
             hook("alarm", "SyncFail").policy("HookSucceeded,HookFailed"),
@@ -30,6 +31,7 @@ fn worlds() -> Vec<(&'static str, World)> {
         ])
         .live(hook("migrate", "PreSync").finalizer("argocd.argoproj.io/hook-finalizer"))
         .live(hook("keep", "PostSync"))
+        .live(manifest("Job", "again").set("spec", "before".into()))
         .live(manifest("ConfigMap", "old"))
         .live(manifest("ConfigMap", "older").wave(1))
         .live(manifest("ConfigMap", "saved").options("Prune=false"))

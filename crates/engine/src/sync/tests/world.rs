@@ -464,7 +464,15 @@ impl World {
                     object["metadata"]["name"] = format!("{prefix}x").into();
                 }
                 let key = ResourceKey::from_object(&object).unwrap();
-                let existing = self.objects.get(&key).cloned();
+                let Method { how, force, .. } = apply.request.method;
+                let recreates = how == ApplyMethod::Replace && force;
+                let existing = match recreates {
+                    true => {
+                        self.objects.remove(&key);
+                        None
+                    }
+                    false => self.objects.get(&key).cloned(),
+                };
                 if let Action::CreateHook(_) = action
                     && let Some(existing) = &existing
                 {
@@ -477,7 +485,8 @@ impl World {
                     return done("exists".into(), (uid, version));
                 }
                 let fresh = existing.is_none();
-                if let Some(stamp) = apply.request.stamp.clone().filter(|_| fresh) {
+                let stamp = object.annotation(OPERATION_ANNOTATION).map(str::to_owned);
+                if let Some(stamp) = stamp.filter(|_| fresh) {
                     *self.created.entry((key.clone(), stamp)).or_default() += 1;
                     // A new object of this name starts over.
                     self.health.remove(&format!("{} ", key.name));
@@ -486,7 +495,11 @@ impl World {
                     object["metadata"]["deletionTimestamp"] =
                         old["metadata"]["deletionTimestamp"].clone();
                 }
-                let word = if fresh { "created" } else { "configured" };
+                let word = match (recreates, fresh) {
+                    (true, _) => "replaced",
+                    (false, true) => "created",
+                    (false, false) => "configured",
+                };
                 let stored = self.store(object);
                 done(format!("{}/{name} {word}", kind.to_lowercase()), stored)
             }

@@ -24,6 +24,7 @@ const JSON_PATCH: (http::Method, &str) = (http::Method::PATCH, "application/json
 const SERVER_SIDE: (http::Method, &str) = (http::Method::PATCH, "application/apply-patch+yaml");
 
 /// Sends requests for one object.
+#[derive(Clone, Copy)]
 pub(super) struct Sender<'a> {
     applier: &'a Applier<'a>,
     pub resource: &'a ApiResource,
@@ -41,6 +42,19 @@ impl<'a> Sender<'a> {
         dry_run: bool,
     ) -> Self {
         Self { applier, resource, key, dry_run, validate }
+    }
+
+    /// The same for another object.
+    pub fn with_key<'b>(&self, key: &'b ResourceKey) -> Sender<'b>
+    where
+        'a: 'b,
+    {
+        Sender { key, ..*self }
+    }
+
+    /// The same as dry runs.
+    pub fn asking(&self) -> Self {
+        Self { dry_run: true, ..*self }
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
