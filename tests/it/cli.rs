@@ -5,6 +5,7 @@
 mod app_diff;
 mod application_metrics;
 mod arguments;
+mod bounds;
 mod cluster_keys;
 mod comparing;
 mod completing;
