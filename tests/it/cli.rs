@@ -6,6 +6,7 @@ mod absent_settings;
 mod app_diff;
 mod application_metrics;
 mod arguments;
+mod bounds;
 mod cluster_keys;
 mod comparing;
 mod completing;

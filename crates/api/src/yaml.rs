@@ -38,6 +38,8 @@ const MAX_ALIAS_DEPTH: usize = 32;
 const NESTED: &str = "recursion limit exceeded";
 /// Limit on the documents of one text.
 const MAX_DOCUMENTS: usize = 100_000;
+/// The memory of a [`Document`] beside its value, in a list of which half may be unused.
+const DOCUMENT_WEIGHT: u64 = 2 * size_of::<Document>() as u64;
 
 /// One document of a text, and its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -238,6 +240,9 @@ fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, St
         if !PLACES && !repeated.is_empty() {
             return Err(Stop::Repeated);
         }
+        budget
+            .charge(DOCUMENT_WEIGHT)
+            .map_err(|limit| Stop::Error(over_the_limit(line, &limit)))?;
         if !value.is_null() {
             documents.push(Document { line, value, repeated });
         }
@@ -277,6 +282,27 @@ pub fn to_string(value: &Value) -> Result<String, YamlError> {
         .map_err(|error| YamlError::Somewhere { reason: error.to_string(), limit: false })
 }
 
+/// A value as JSON that every parser of YAML reads in the same way: what ends a line for some of
+/// them, and what none prints, is escaped.
+pub fn to_json(value: &Value) -> String {
+    let text = value.to_string();
+    let is_plain = |c: char| {
+        !matches!(
+            c,
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+        )
+    };
+    if text.chars().all(is_plain) {
+        return text;
+    }
+    // Outside of texts, JSON has none of them.
+    let escaped = |c: char| match is_plain(c) {
+        true => String::from(c),
+        false => format!("\\u{:04x}", u32::from(c)),
+    };
+    text.chars().map(escaped).collect()
+}
+
 /// Several values as one YAML text, separated by `---`.
 pub fn to_string_all<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<String, YamlError> {
     let texts: Vec<String> = values.into_iter().map(to_string).collect::<Result<_, _>>()?;
@@ -307,14 +333,24 @@ fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
     let budget = Budget::new(memory, MAX_NODES);
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
     let mut documents = Vec::new();
-    loop {
+    // Up to where lines are counted: each once, so that the time grows with the text and not
+    // with its square.
+    let (mut counted, mut line) = (0, 1);
+    for number in 0.. {
         let from = stream.byte_offset();
-        let Some(node) = stream.next() else { return Ok(documents) };
+        let Some(node) = stream.next() else { break };
         let node = node.map_err(|error| match from_json(&error, &budget) {
             error if error.is_limit() => JsonError::Limit(error),
             _ => JsonError::Syntax,
         })?;
-        let line = line_of(text, from);
+        let start = content_after(text, from);
+        line += text[counted..start].matches('\n').count();
+        counted = start;
+        let paid = match number {
+            MAX_DOCUMENTS.. => Err(format!("more than {MAX_DOCUMENTS} documents; split the file")),
+            _ => budget.charge(DOCUMENT_WEIGHT),
+        };
+        paid.map_err(|limit| JsonError::Limit(over_the_limit(line, &limit)))?;
         if !node.value.is_null() {
             let repeated = located(&text[from..stream.byte_offset()], node.repeated, line);
             documents.push(Document { line, value: node.value, repeated });
@@ -322,13 +358,22 @@ fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
         // The memory limit applies to all values together, the number of values to each.
         budget.renew(MAX_NODES);
     }
+    Ok(documents)
+}
+
+fn over_the_limit(line: usize, limit: &str) -> YamlError {
+    let reason = format!("over the limit: {limit}");
+    YamlError::At { line: line as u64, column: 1, reason, limit: true }
+}
+
+/// The offset of the first content after an offset.
+fn content_after(text: &str, from: usize) -> usize {
+    text.len() - text[from..].trim_start().len()
 }
 
 /// The first line of content after an offset.
 fn line_of(text: &str, from: usize) -> usize {
-    let rest = &text[from..];
-    let start = text.len() - rest.trim_start().len();
-    1 + text[..start].matches('\n').count()
+    1 + text[..content_after(text, from)].matches('\n').count()
 }
 
 /// Finds the lines of duplicate keys of a JSON text that starts at `line`, by parsing it

@@ -15,7 +15,7 @@ use wavegate_net::redact;
 use wavegate_source::{RepoCredentials, RepoIdentity};
 
 /// Keys of repository Secrets that are read, or that only Argo CD's own programs need.
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 31] = [
     "url",
     "type",
     "name",
@@ -33,6 +33,7 @@ const KNOWN: [&str; 30] = [
     "enableLfs",
     "enableOCI",
     "insecureOCIForceHttp",
+    "ociTokenHosts",
     "forceHttpBasicAuth",
     "githubAppID",
     "githubAppInstallationID",
@@ -270,6 +271,7 @@ fn completed(own: &RepoCredentials, template: &RepoCredentials) -> RepoCredentia
         no_proxy: own_or(&own.no_proxy, &template.no_proxy),
         insecure_skip_server_verification: own.insecure_skip_server_verification
             || template.insecure_skip_server_verification,
+        token_hosts: own_or(&own.token_hosts, &template.token_hosts),
         plain_http: own.plain_http || template.plain_http,
         lfs: own.lfs || template.lfs,
         ..template.clone()
@@ -363,6 +365,7 @@ fn read(secret: &Secret) -> RepoCredentials {
         no_proxy: line("noProxy"),
         refusal,
         insecure_skip_server_verification: insecure,
+        token_hosts: line("ociTokenHosts"),
         plain_http,
         identity,
         force_basic,

@@ -182,9 +182,9 @@ impl Write for Redacted {
             LogFormat::Text => crate::redact::redact_text(&text),
             LogFormat::Json | LogFormat::ArgoCd => json::redacted(&text),
         };
-        // The library has escaped control characters in fields.
+        // The library has escaped control characters in fields, but for line breaks.
         let text = match self.1 {
-            LogFormat::Text => terminal::printable_lines(&text, true),
+            LogFormat::Text => one_line(&text),
             LogFormat::Json => terminal::escape_json(&text).into_owned(),
             LogFormat::ArgoCd => terminal::escape_json(&argo_cd::line(&text)).into_owned(),
         };
@@ -195,6 +195,12 @@ impl Write for Redacted {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
+}
+
+/// One event as one line: a line break in a text of others would forge the next one.
+fn one_line(text: &str) -> String {
+    let line = text.strip_suffix('\n').unwrap_or(text).replace('\n', "\\n");
+    terminal::printable_lines(&line, true) + "\n"
 }
 
 fn is_set(name: &str) -> bool {
@@ -220,6 +226,22 @@ mod tests {
             named.contains("kube_client=warn") && !named.contains("kube_client=off"),
             "{named}"
         );
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_it_says() {
+        for (text, want) in [
+            ("INFO a b=1\n", "INFO a b=1\n"),
+            (
+                "WARN bad\n2025-11-28 INFO gate approved\n",
+                "WARN bad\\n2025-11-28 INFO gate approved\n",
+            ),
+            ("a\r\nb\n\n", "a\\r\\nb\\n\n"),
+            ("a\u{2028}b\u{85}c\n", "a\\u{2028}b\\u{85}c\n"),
+            ("no end", "no end\n"),
+        ] {
+            assert_eq!(one_line(text), want);
+        }
     }
 
     #[test]

@@ -115,14 +115,15 @@ impl SandboxPolicy {
         self
     }
 
-    /// The arguments of the helper for a program.
+    /// The arguments of the helper for a program, which ends with the thread that starts it.
     ///
     /// # Errors
     ///
     /// When a path is not UTF-8.
     pub fn arguments(&self, program: &Path) -> std::io::Result<Vec<OsString>> {
         let text = serde_json::to_string(self)?;
-        Ok(vec![HELPER.into(), text.into(), program.into()])
+        let parent = std::process::id().to_string();
+        Ok(vec![HELPER.into(), text.into(), parent.into(), program.into()])
     }
 }
 
@@ -183,11 +184,16 @@ pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let policy = policy.to_str().and_then(|text| serde_json::from_str::<SandboxPolicy>(text).ok());
-    let (Some(policy), Some(program)) = (policy, args.next()) else {
+    let parent = args.next().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
+    let (Some(policy), Some(parent), Some(program)) = (policy, parent, args.next()) else {
         eprintln!("{HELPER} is not a command for users");
         return ExitCode::from(2);
     };
     set_umask();
+    if let Err(error) = end_with(parent) {
+        eprintln!("cannot let the program end with the process that starts it: {error}");
+        return ExitCode::from(REFUSED);
+    }
     if let Err(error) = limit(&policy) {
         eprintln!("cannot limit the resources of the program: {error}");
         return ExitCode::from(REFUSED);
@@ -206,6 +212,17 @@ pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let error = std::process::Command::new(&program).args(args).exec();
     eprintln!("cannot start {}: {error}", program.display());
     ExitCode::from(NOT_STARTED)
+}
+
+/// Has this process killed when the one that started it ends, however that happens.
+fn end_with(parent: i32) -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let now = rustix::process::getppid().map(|found| found.as_raw_nonzero().get());
+    match now == Some(parent) {
+        true => Ok(()),
+        // It ended before there was a signal.
+        false => Err(std::io::Error::other("it has ended")),
+    }
 }
 
 fn limit(policy: &SandboxPolicy) -> std::io::Result<()> {

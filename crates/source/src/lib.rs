@@ -23,6 +23,7 @@
 
 mod answer;
 mod cache;
+mod deadline;
 mod directory;
 mod error;
 mod git;
@@ -32,6 +33,7 @@ mod http;
 mod in_memory;
 mod kustomize;
 mod limits;
+mod links;
 mod local;
 mod network;
 mod oci;

@@ -279,7 +279,11 @@ async fn warn_of_missing_confinement(confinement: Confinement) {
     }
     let effect = match confinement {
         Confinement::Required => "sources that need them fail, as --confinement=required says",
-        Confinement::Auto | Confinement::Off => "they run without it",
+        Confinement::Auto | Confinement::Off => {
+            "they run without it, so that who writes a repository may read files of other \
+             repositories or of this machine by a flaw of these programs (a newer kernel, or \
+             --confinement=required, prevents it)"
+        }
     };
     let missing = tokio::task::spawn_blocking(confined::missing_restrictions).await;
     match missing.unwrap_or_else(|error| Err(std::io::Error::other(error))) {

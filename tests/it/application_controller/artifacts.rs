@@ -36,6 +36,8 @@ pub struct State {
     endless: bool,
     /// Where blobs are.
     pub blobs_at: Option<SocketAddr>,
+    /// Where tokens are given, if not by the registry.
+    tokens_at: Option<SocketAddr>,
     /// Method, path and `Authorization` of each request.
     pub seen: Vec<(Method, String, String)>,
 }
@@ -170,6 +172,7 @@ fn answer(
         return (status, [(header::RETRY_AFTER, "17")], errors.to_string()).into_response();
     }
     if !state.login.is_empty() && given != "Bearer token-of-the-registry" {
+        let own = state.tokens_at.unwrap_or(own);
         let ask = format!(
             "Bearer realm=\"http://{own}/token\",service=\"reg,istry\",scope=\"repository:team/app:pull,push\""
         );
@@ -491,4 +494,58 @@ async fn se_032_a_registry_with_its_own_authority() {
     world.until("app", "compared", compared).await;
     world.sync_until_good("app", json!({})).await;
     assert_eq!(world.data("one").await, json!({"value": "1"}));
+}
+
+/// A registry names who gives tokens for user name and password. A host outside of its domain gets
+/// them only when the Secret names it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registry_sends_user_name_and_password_nowhere_else() {
+    let world = World::with(confined(|_| {})).await;
+    let registry = Registry::start("me:pass-word-1").await;
+    registry.push("1.0.0", GZIP, gzip(&files("1")));
+    let stranger = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let place = stranger.local_addr().unwrap();
+    let (asked, state) = (Arc::new(Mutex::new(0)), Arc::clone(&registry.state));
+    let count = Arc::clone(&asked);
+    let app = axum::Router::new().fallback(move |method: Method, uri: Uri, headers: HeaderMap| {
+        *count.lock().unwrap() += 1;
+        async move { answer(&mut state.lock().unwrap(), place, &method, &uri, &headers) }
+    });
+    tokio::spawn(async move { axum::serve(stranger, app).await.unwrap() });
+    registry.with(|state| state.tokens_at = Some(place));
+    let login = json!({"username": "me", "password": "pass-word-1"});
+    registry.permit(&world, "registry", login.clone()).await;
+    let app = world.with_source("app", registry.source("1.0.0", "app"));
+    let named = place.to_string();
+    world.refused_for(&app, &["which is not of its domain", &named, "ociTokenHosts"]).await;
+    assert_eq!(*asked.lock().unwrap(), 0, "it is not even asked");
+
+    let other = Registry::start("me:pass-word-1").await;
+    other.push("1.0.0", GZIP, gzip(&files("1")));
+    other.with(|state| state.tokens_at = Some(place));
+    let mut fields = login;
+    fields["ociTokenHosts"] = json!("other.example, 127.0.0.2");
+    other.permit(&world, "other", fields).await;
+    world.deploy_app(&world.with_source("named", other.source("1.0.0", "app"))).await;
+    assert_eq!(world.data("one").await, json!({"value": "1"}));
+    assert!(*asked.lock().unwrap() > 0);
+}
+
+/// An archive of a few kilobytes that repeats an entry was unpacked for minutes, beyond every limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_artifact_of_very_many_entries_is_refused() {
+    let world = World::with(confined(|_| {})).await;
+    let registry = Registry::start("").await;
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Directory);
+    header.set_path(["a"; 40].join("/")).unwrap();
+    header.set_size(0);
+    header.set_mode(0o755);
+    header.set_cksum();
+    // Of many parts, as gzip permits: 808,000 entries.
+    let layer = gzip(&header.as_bytes().repeat(8_000)).repeat(101);
+    registry.push("1.0.0", GZIP, layer);
+    registry.permit(&world, "registry", json!({})).await;
+    let app = world.with_source("app", registry.source("1.0.0", "."));
+    world.refused_for(&app, &["the artifact is over the limit of 800000 entries"]).await;
 }

@@ -1,5 +1,7 @@
 //! What Argo CD's API server reads from Redis, in a real one (CA-…).
 
+use std::sync::Mutex;
+
 use futures::StreamExt;
 use redis::Commands;
 use wavegate_application::argocd_cache::{
@@ -492,4 +494,76 @@ async fn values_follow_the_master_as_ca_014() {
     world.commit_file("app/two.json", &config_map("two", "2", &[]));
     world.refresh("app").await;
     second.until(MANAGED, "changed", |rows| rows[1]["name"] == "two").await;
+}
+
+/// A Redis that takes the values of all but one Application: it refuses these, or hangs on them.
+fn picky(hangs: bool) -> (RedisSettings, Arc<Mutex<Vec<String>>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&taken);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let taken = Arc::clone(&all);
+            std::thread::spawn(move || answer_as_redis(&stream, hangs, &taken));
+        }
+    });
+    (RedisSettings { server, ..RedisSettings::default() }, taken)
+}
+
+/// Answers requests until the connection ends.
+fn answer_as_redis(
+    stream: &std::net::TcpStream,
+    hangs: bool,
+    taken: &Mutex<Vec<String>>,
+) -> Option<()> {
+    use std::io::{BufRead, Read, Write};
+    let (mut reader, mut writer) = (std::io::BufReader::new(stream), stream);
+    let number = |reader: &mut std::io::BufReader<&std::net::TcpStream>| {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        line.trim().get(1..)?.parse::<usize>().ok()
+    };
+    loop {
+        let mut words = Vec::new();
+        for _ in 0..number(&mut reader)? {
+            let mut word = vec![0; number(&mut reader)? + 2];
+            reader.read_exact(&mut word).ok()?;
+            words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
+        }
+        let key = words.get(1).filter(|_| words[0].eq_ignore_ascii_case("set"));
+        let answer = match key {
+            Some(key) if key.contains("|bad|") => match hangs {
+                true => continue,
+                false => "-ERR Protocol error: invalid bulk length\r\n",
+            },
+            Some(key) => {
+                taken.lock().unwrap().push(key.clone());
+                "+OK\r\n"
+            }
+            None => "+OK\r\n",
+        };
+        writer.write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+/// One value that Redis refuses, or hangs on, was tried for ever before all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_does_not_take_holds_up_nothing_else() {
+    for hangs in [false, true] {
+        let (settings, taken) = picky(hangs);
+        let world = World::with(with_redis(settings)).await;
+        for name in ["bad", "good", "later"] {
+            world.commit_file(&format!("{name}/one.json"), &config_map(name, "1", &[]));
+        }
+        world.create_until_good(&automated(world.application("bad", "bad"))).await;
+        for name in ["good", "later"] {
+            world.create_until_good(&automated(world.application(name, name))).await;
+            let key = format!("app|resources-tree|{name}|");
+            until(&format!("the tree of {name} is written"), async || {
+                taken.lock().unwrap().iter().any(|taken| taken.starts_with(&key))
+            })
+            .await;
+        }
+    }
 }

@@ -258,12 +258,13 @@ async fn requests_that_are_not_understood_or_not_signed_are_refused_as_421() {
 
     let body = github("refs/heads/main");
     let push = ("X-GitHub-Event", "push");
-    let right = {
+    let signature = |body: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"secret");
         let tag = ring::hmac::sign(&key, body.as_bytes());
         let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("sha256={hex}")
     };
+    let right = signature(&body);
     let wrong = right.replace("sha256=", "sha256=00");
     for headers in [&[push][..], &[push, ("X-Hub-Signature-256", &wrong)]] {
         assert_eq!(post(&addr, headers, &body).await, 400, "{headers:?}");
@@ -285,11 +286,28 @@ async fn requests_that_are_not_understood_or_not_signed_are_refused_as_421() {
     assert_eq!(code(&elsewhere), 404);
     assert!(!is_refreshed(&cluster, "fleet").await, "{}", running.log());
 
-    // Hostile bodies, for a server without a secret.
-    let azure = ("X-Vss-Activityid", "1");
+    // Where one server has a secret, the header of another one is no way around it.
+    let azure = json!({"eventType": "git.push", "resource": {
+        "refUpdates": [{"name": "refs/heads/main"}],
+        "repository": {"remoteUrl": "https://git.invalid/team/repo", "defaultBranch": "refs/heads/main"},
+    }});
+    for (other, body) in [
+        (("X-Gogs-Event", "push"), body.as_str()),
+        (("X-Vss-Activityid", "1"), &azure.to_string()),
+        (("X-Hook-UUID", "1"), "{}"),
+    ] {
+        assert_eq!(post(&addr, &[other], body).await, 400, "{other:?}");
+    }
+    let error = "Gogs: there is no secret for it in Secret argocd-secret, and there is one for \
+                 another server; add webhook.gogs.secret";
+    assert_eq!(running.log().matches(error).count(), 1, "{}", running.log());
+    assert!(!is_refreshed(&cluster, "fleet").await, "{}", running.log());
+
+    // Hostile bodies that are signed, as one of a Git server that is taken over.
     let deep = "[".repeat(200_000);
-    for body in ["", "\u{0}", "{", "null", "5", "{\"eventType\":{}}", &deep] {
-        assert_eq!(post(&addr, &[azure], body).await, 400, "{:.20}", body);
+    for body in ["", "\u{0}", "{", "null", "5", "{\"ref\":{}}", "{\"commits\":{}}", &deep] {
+        let signed = [push, ("X-Hub-Signature-256", &signature(body))];
+        assert_eq!(post(&addr, &signed, body).await, 400, "{:.20}", body);
     }
     // Announced and not sent; the connection is closed without a response.
     let mut stream = TcpStream::connect(&addr).await.unwrap();

@@ -15,6 +15,10 @@ pub const MAX_NODES: usize = 500_000;
 /// Most duplicate keys that are listed per document.
 const MAX_REPEATED: usize = 10;
 
+/// What is said of texts whose values take too much memory.
+const MEMORY: &str =
+    "the values exceed the memory limit; split the source or raise --manifest-memory";
+
 thread_local! {
     /// What the text being parsed on this thread may still take.
     static LEFT: Cell<Left> =
@@ -62,10 +66,16 @@ impl Budget {
     fn pay<E: de::Error>(bytes: u64) -> Result<(), E> {
         let left = LEFT.get();
         let Some(memory) = left.memory.checked_sub(bytes) else {
-            return exceeded(format_args!(
-                "the values exceed the memory limit; split the source or raise --manifest-memory"
-            ));
+            return exceeded(format_args!("{MEMORY}"));
         };
+        LEFT.set(Left { memory, ..left });
+        Ok(())
+    }
+
+    /// Counts bytes that are kept beside the values; the limit that they exceed.
+    pub(super) fn charge(&self, bytes: u64) -> Result<(), String> {
+        let left = LEFT.get();
+        let memory = left.memory.checked_sub(bytes).ok_or_else(|| MEMORY.to_owned())?;
         LEFT.set(Left { memory, ..left });
         Ok(())
     }

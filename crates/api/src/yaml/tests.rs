@@ -431,3 +431,75 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
     assert!(parse_value(&many).is_err());
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }
+
+/// Processor time of this thread in nanoseconds, which a busy machine does not lengthen.
+fn processor_time() -> u64 {
+    // The kernel counts when it switches threads, and at its ticks of some milliseconds.
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// A file of half a megabyte that is a stream of small JSON values was read for minutes: for
+/// each value, the lines before it were counted anew.
+#[test]
+fn time_grows_with_the_text_and_not_with_its_square() {
+    let shapes: [(&str, &str, &str, &str); 12] = [
+        ("a stream of JSON values", "{}", "\n0", ""),
+        ("a stream of JSON values, each a mapping", "{}", "\n{\"a\":[1]}", ""),
+        ("a stream with duplicate keys", "{}", "\n{\"a\":1,\n\"a\":2}", ""),
+        ("one line of JSON values", "{}", " 0", ""),
+        ("JSON that is not whole", "[", "{\"a\":1},\n", ""),
+        ("YAML documents", "", "a: 1\n---\n", ""),
+        ("a list", "", "- a\n", ""),
+        ("a flow list", "[", "a,\n", "]"),
+        ("comments", "a: 1\n", "# a\n", ""),
+        ("a literal text", "a: |\n", "  b\n", ""),
+        ("a quoted text", "a: \"", "b\\n\\\n  ", "\""),
+        ("anchors and aliases", "", "- &a b\n- *a\n", ""),
+    ];
+    for (what, head, part, tail) in shapes {
+        let time = |parts: usize| {
+            let text = format!("{head}{}{tail}", part.repeat(parts));
+            let once = || {
+                let began = processor_time();
+                drop(parse_documents(&text));
+                processor_time() - began
+            };
+            (0..3).map(|_| once()).min().unwrap()
+        };
+        let [one, two, four] = [10_000, 20_000, 40_000].map(time);
+        // Beside what a tick of the kernel is.
+        assert!(2 * two <= 5 * one + 20_000_000, "{what}: {one} ns, then {two} ns");
+        assert!(2 * four <= 5 * two + 20_000_000, "{what}: {two} ns, then {four} ns");
+    }
+}
+
+/// Each value of a stream is kept as a document, and takes memory also when it is a number.
+#[test]
+fn the_values_of_a_stream_are_limited() {
+    let stream = |values: usize| format!("{{}}{}", "\n0".repeat(values - 1));
+    assert_eq!(parse_documents(&stream(1_000)).unwrap().last().unwrap().line, 1_000);
+    for text in [stream(MAX_DOCUMENTS + 1), format!("{{}}{}", "\nnull".repeat(MAX_DOCUMENTS))] {
+        let error = parse_documents(&text).unwrap_err();
+        assert!(error.is_limit());
+        assert_eq!(
+            error.to_string(),
+            "line 100001, column 1: over the limit: more than 100000 documents; split the file"
+        );
+    }
+    assert!(documents_within(&stream(100), 64 << 10).is_ok());
+    let error = documents_within(&stream(1_000), 64 << 10).unwrap_err();
+    assert!(error.is_limit() && error.to_string().contains("memory limit"), "{error}");
+    let documents = "a: 1\n---\n".repeat(1_000);
+    assert!(documents_within(&documents, 700_000).unwrap_err().is_limit());
+}
+
+/// Go's parser ends lines at characters that no JSON text needs to contain.
+#[test]
+fn json_is_read_by_every_parser_of_yaml_in_the_same_way() {
+    let value = json!({"a\u{85}": "b\u{2028}\u{2029}\u{feff}\u{7f}\u{9f}c é 😀 \" \\ \n"});
+    let text = to_json(&value);
+    assert_eq!(text, r#"{"a\u0085":"b\u2028\u2029\ufeff\u007f\u009fc é 😀 \" \\ \n"}"#);
+    assert_eq!(parse_value(&text), Ok(value));
+}

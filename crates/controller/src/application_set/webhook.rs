@@ -32,6 +32,9 @@ use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_rollout::webhook::{self, Provider, Push, RefusedWebhook, SECRET, Secrets};
 
 mod asked;
+mod index;
+
+use index::Index;
 
 use asked::{Asked, Name, Need, PACE};
 
@@ -65,6 +68,7 @@ pub struct Webhook {
     send: mpsc::Sender<Received>,
     receive: Mutex<Option<mpsc::Receiver<Received>>>,
     asked: Asked,
+    deployed: Index,
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
     /// The servers whose webhooks are not verified, as logged.
     unverified: Mutex<BTreeSet<Provider>>,
@@ -119,6 +123,7 @@ impl Webhook {
             send,
             receive: Mutex::new(Some(receive)),
             asked: Asked::new(pace),
+            deployed: Index::default(),
             secrets: tokio::sync::Mutex::default(),
             unverified: Mutex::default(),
             refused: Mutex::default(),
@@ -192,11 +197,17 @@ impl Webhook {
         let Some(mut receive) = self.receive.lock().take() else { return };
         let events = futures::stream::poll_fn(move |context| receive.poll_recv(context));
         let parallel = self.settings.webhook_parallelism;
-        let work = events.for_each_concurrent(parallel, move |received| {
+        let work = events.for_each_concurrent(parallel, |received| {
             let webhook = Arc::clone(&self);
             async move { webhook.process(received).await }
         });
-        shutdown.run_until_cancelled(work).await;
+        let follow = async {
+            if self.applications.is_some() {
+                self.deployed.follow(&self.core.control_plane.applications).await;
+            }
+        };
+        let both = async { tokio::join!(work, follow) };
+        shutdown.run_until_cancelled(both).await;
     }
 
     /// The secrets, read at most once per interval, also when that fails.
@@ -256,7 +267,8 @@ impl Webhook {
                 && pushes.iter().any(|push| webhook::uses_push(&seen.spec.generators, push));
             is_meant.then(|| object.key())
         };
-        let found = match self.matching(cache, SET, is_own_only, meant).await {
+        let listed = || cache.all();
+        let found = match self.matching(cache, listed, SET, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
@@ -274,6 +286,8 @@ impl Webhook {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
         let is_own_only = settings.namespaces.is_empty();
+        let concerned = Arc::clone(&pushes);
+        let listed = || self.deployed.users(cache, &concerned).unwrap_or_else(|| cache.all());
         let meant = move |object: &StoredObject| {
             if !settings.covers(object.namespace()) {
                 return None;
@@ -282,7 +296,7 @@ impl Webhook {
             let deploys = pushes.iter().any(|push| webhook::deploys_push(&application, push));
             deploys.then(|| (object.key(), is_hard(&application)))
         };
-        let found = match self.matching(cache, APPLICATION, is_own_only, meant).await {
+        let found = match self.matching(cache, listed, APPLICATION, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: Applications cannot be listed");
@@ -346,11 +360,12 @@ impl Webhook {
         }
     }
 
-    /// The objects of a kind that are meant, from the cache or, while this replica waits for the
+    /// The objects of a kind that are meant, from those of the cache that are `listed` or, while this replica waits for the
     /// lease, from the API server, of which one page is kept.
     async fn matching<T: Send + 'static>(
         &self,
         cache: &Cache,
+        listed: impl FnOnce() -> Vec<StoredObject>,
         kind: &str,
         is_own_only: bool,
         meant: impl Fn(&StoredObject) -> Option<T> + Send + Sync + 'static,
@@ -363,7 +378,7 @@ impl Webhook {
             async move { tokio::task::spawn_blocking(found).await.unwrap_or_default() }
         };
         if cache.listed().now_or_never().is_some() {
-            return Ok(among(cache.all()).await);
+            return Ok(among(listed()).await);
         }
         let own = &self.settings.control_plane_namespace;
         let namespace = is_own_only.then_some(own.as_str());

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::Push;
 use super::generators::is_at;
+use super::{Push, Repository};
 use wavegate_api::annotations::MANIFEST_GENERATE_PATHS;
 use wavegate_api::glob::Glob;
 use wavegate_api::live::LiveSource;
@@ -31,6 +31,18 @@ pub fn deploys_push(application: &Value, push: &Push) -> bool {
             && push.refs.iter().any(|changed| is_at(changed, &target_revision))
             && may_use(annotation, &path, &push.files)
     })
+}
+
+/// The repositories that an Application deploys; `None` for one that only a comparison finds.
+pub fn deployed_repositories(application: &Value) -> Vec<Option<Repository>> {
+    let sources = InEffect::of(application.spec());
+    let urls = sources.list.iter().map(|source| {
+        let LiveSource { repo_url, .. } = read_leniently(source);
+        repo_url
+    });
+    urls.filter(|url: &String| !url.is_empty())
+        .map(|url| Repository::without_templates(&url))
+        .collect()
 }
 
 /// Whether one of the files is below one of the paths, or fits it as a pattern. A path that

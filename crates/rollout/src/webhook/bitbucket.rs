@@ -2,9 +2,8 @@
 //! branch is the default one, so each branch may be it.
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::body::{parse, push};
+use super::body::{AtMost, list_or_nothing, parse, push};
 use super::{Provider, Push, RefusedWebhook};
 
 #[derive(Debug, Default, Deserialize)]
@@ -17,7 +16,7 @@ struct Cloud {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CloudPush {
-    changes: Vec<CloudChange>,
+    changes: AtMost<CloudChange>,
 }
 
 /// A branch or tag before and after the push; absent when it was created or deleted.
@@ -68,7 +67,7 @@ struct Link {
 #[serde(default)]
 struct Server {
     repository: ServerRepository,
-    changes: Vec<ServerChange>,
+    changes: AtMost<ServerChange>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,10 +79,11 @@ struct ServerRepository {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ServerLinks {
-    clone: Vec<Link>,
+    clone: AtMost<Link>,
     // Some versions have a list, and some an object.
     #[serde(rename = "self")]
-    own: Value,
+    #[serde(deserialize_with = "list_or_nothing")]
+    own: AtMost<Link>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,7 +104,7 @@ pub(crate) fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWeb
     match event {
         "repo:push" => {
             let Cloud { push: pushed, repository } = parse(provider, body)?;
-            let refs = pushed.changes.into_iter().filter_map(|change| change.new.or(change.old));
+            let refs = pushed.changes.0.into_iter().filter_map(|change| change.new.or(change.old));
             let refs: Vec<String> = refs.map(CloudRef::full_name).collect();
             of_any_branch(push(provider, &[repository.links.html.href], &refs, ""))
         }
@@ -119,14 +119,12 @@ pub(crate) fn server(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWe
     match event {
         "repo:refs_changed" => {
             let Server { repository, changes } = parse(provider, body)?;
-            let links = repository.links.clone.into_iter();
+            let links = repository.links.clone.0.into_iter();
             let links = links.filter(|link| link.name == "http" || link.name == "ssh");
             let mut urls: Vec<String> = links.map(|link| link.href).collect();
             // A page of the repository: HOST/projects/PROJECT/repos/NAME/browse.
-            let pages = repository.links.own.as_array().into_iter().flatten();
-            let pages = pages.filter_map(|page| of_page(page["href"].as_str()?));
-            urls.extend(pages);
-            let refs: Vec<String> = changes.into_iter().map(|change| change.r#ref.id).collect();
+            urls.extend(repository.links.own.0.iter().filter_map(|page| of_page(&page.href)));
+            let refs: Vec<String> = changes.0.into_iter().map(|change| change.r#ref.id).collect();
             of_any_branch(push(provider, &urls, &refs, ""))
         }
         "diagnostics:ping" => Ok(None),

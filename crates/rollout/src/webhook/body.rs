@@ -1,11 +1,80 @@
 //! What all bodies of webhooks have in common: bounded texts, repositories and references.
 
-use serde::Deserialize;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, RefusedWebhook, Repository};
 
 /// The most branches and tags of one push.
 const MAX_REFS: usize = 1000;
+
+/// The first entries of a list, one more than [`MAX_REFS`] at most: a body of some megabytes may
+/// have millions.
+#[derive(Debug)]
+pub(super) struct AtMost<T>(pub Vec<T>);
+
+impl<T> Default for AtMost<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for AtMost<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Entries { or_nothing: false, of: PhantomData })
+    }
+}
+
+/// A list; an object, or null, is as an empty one.
+pub(super) fn list_or_nothing<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<AtMost<T>, D::Error> {
+    deserializer.deserialize_any(Entries { or_nothing: true, of: PhantomData })
+}
+
+struct Entries<T> {
+    /// Whether an object is as an empty list.
+    or_nothing: bool,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+    type Value = AtMost<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<AtMost<T>, E> {
+        match self.or_nothing {
+            true => Ok(AtMost::default()),
+            false => Err(E::invalid_type(serde::de::Unexpected::Unit, &self)),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<AtMost<T>, A::Error> {
+        if !self.or_nothing {
+            return Err(serde::de::Error::invalid_type(serde::de::Unexpected::Map, &self));
+        }
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(AtMost::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AtMost<T>, A::Error> {
+        let mut found = Vec::new();
+        while found.len() <= MAX_REFS {
+            match list.next_element()? {
+                Some(one) => found.push(one),
+                None => return Ok(AtMost(found)),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(AtMost(found))
+    }
+}
 
 /// The body as JSON.
 pub(super) fn parse<'a, T: Deserialize<'a>>(

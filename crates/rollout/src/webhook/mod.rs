@@ -7,6 +7,7 @@
 mod applications;
 mod bitbucket;
 mod body;
+mod commits;
 mod generators;
 mod payload;
 mod repository;
@@ -14,7 +15,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-pub use applications::deploys_push;
+pub use applications::{deployed_repositories, deploys_push};
 pub use generators::uses_push;
 pub use payload::read_payload;
 pub use repository::Repository;
@@ -83,6 +84,12 @@ pub enum RefusedWebhook {
     /// The secret is missing or wrong.
     #[error("{0}: signature, token or password is missing or wrong")]
     Secret(&'static str),
+    /// The server has no secret, and another one has.
+    #[error(
+        "{0}: there is no secret for it in Secret {SECRET}, and there is one for another server; \
+         add {1}"
+    )]
+    NoSecret(&'static str, &'static str),
     /// The body cannot be read.
     #[error("{0}: body cannot be read: {1}")]
     Body(&'static str, String),

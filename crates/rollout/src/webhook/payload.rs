@@ -2,25 +2,17 @@
 
 use serde::Deserialize;
 
-use super::body::{parse, pull_request, push};
-use super::{MAX_TEXT, Provider, Push, RefusedWebhook, bitbucket};
+use super::body::{AtMost, parse, pull_request, push};
+use super::commits::Commits;
+use super::{Provider, Push, RefusedWebhook, bitbucket};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct GitHub {
     r#ref: String,
     repository: GitHubRepository,
-    commits: Vec<Commit>,
+    commits: Commits,
     action: String,
-}
-
-/// The files that a commit changes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Commit {
-    added: Option<Vec<String>>,
-    modified: Option<Vec<String>>,
-    removed: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,7 +31,7 @@ struct GitLab {
     event_name: String,
     r#ref: String,
     project: GitLabProject,
-    commits: Vec<Commit>,
+    commits: Commits,
     total_commits_count: usize,
     object_attributes: GitLabAttributes,
 }
@@ -70,7 +62,7 @@ struct Azure {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct AzureResource {
-    ref_updates: Vec<AzureRef>,
+    ref_updates: AtMost<AzureRef>,
     repository: AzureRepository,
 }
 
@@ -148,8 +140,8 @@ fn pushed(provider: Provider, body: &[u8]) -> Result<Push, RefusedWebhook> {
     let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
     let mut push = push(provider, &urls, &[r#ref], &repository.default_branch)?;
     // With so many commits, GitHub leaves out the rest.
-    push.files = match commits.len() < GITHUB_COMMITS {
-        true => files(commits),
+    push.files = match commits.count < GITHUB_COMMITS {
+        true => commits.into_files(),
         false => Vec::new(),
     };
     Ok(push)
@@ -165,8 +157,8 @@ fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
             let default = project.default_branch.unwrap_or_default();
             let urls = [project.web_url, project.git_http_url, project.git_ssh_url];
             let mut push = push(Provider::GitLab, &urls, &[r#ref], &default)?;
-            push.files = match total_commits_count <= commits.len() {
-                true => files(commits),
+            push.files = match total_commits_count <= commits.count {
+                true => commits.into_files(),
                 false => Vec::new(),
             };
             Ok(Some(push))
@@ -187,7 +179,8 @@ fn azure(body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
     let Azure { event_type, resource } = parse(Provider::AzureDevOps, body)?;
     match event_type.as_str() {
         "git.push" => {
-            let refs: Vec<String> = resource.ref_updates.into_iter().map(|one| one.name).collect();
+            let refs: Vec<String> =
+                resource.ref_updates.0.into_iter().map(|one| one.name).collect();
             let urls = [resource.repository.remote_url, resource.repository.ssh_url];
             push(Provider::AzureDevOps, &urls, &refs, &resource.repository.default_branch).map(Some)
         }
@@ -202,21 +195,3 @@ fn azure(body: &[u8]) -> Result<Option<Push>, RefusedWebhook> {
 
 /// GitHub reports at most this many commits.
 const GITHUB_COMMITS: usize = 2048;
-/// The most changed files of one push that are compared.
-const MAX_FILES: usize = 20_000;
-
-/// The changed files; none when a commit does not report its own, or when there are too many.
-fn files(commits: Vec<Commit>) -> Vec<String> {
-    let mut files = Vec::new();
-    for Commit { added, modified, removed } in commits {
-        let before = files.len();
-        let all = [added, modified, removed].into_iter().flatten().flatten();
-        files.extend(all.filter(|file| file.len() <= MAX_TEXT).take(MAX_FILES));
-        if files.len() == before || files.len() >= MAX_FILES {
-            return Vec::new();
-        }
-    }
-    files.sort_unstable();
-    files.dedup();
-    files
-}

@@ -16,6 +16,11 @@ impl Repository {
         Self(normalized(url))
     }
 
+    /// The only repository that a URL can be of; `None` for one with templates.
+    pub fn without_templates(url: &str) -> Option<Self> {
+        literals(url).is_none().then(|| Self::of(url))
+    }
+
     /// Whether a URL of a generator is one of this repository. For a URL with templates, the
     /// rest of it decides.
     pub fn is(&self, url: &str) -> bool {

@@ -62,19 +62,33 @@ impl Secrets {
         is_missing.then_some(key)
     }
 
+    /// Whether webhooks of any server are verified.
+    fn has_any(&self) -> bool {
+        let Self { github, gitlab, azure_user, azure_password, gogs, .. } = self;
+        let Self { bitbucket_uuid, bitbucket_server, .. } = self;
+        [github, gitlab, azure_user, azure_password, gogs, bitbucket_uuid, bitbucket_server]
+            .into_iter()
+            .any(|secret| !secret.is_empty())
+    }
+
     /// Verifies a request, in a time that does not depend on the secret.
     ///
     /// # Errors
     ///
-    /// [`RefusedWebhook::Secret`].
+    /// [`RefusedWebhook::Secret`]; [`RefusedWebhook::NoSecret`] for a server without a secret, where
+    /// another one has one.
     pub fn verify(
         &self,
         provider: Provider,
         header: &dyn Fn(&str) -> Option<String>,
         body: &[u8],
     ) -> Result<(), RefusedWebhook> {
-        if self.unverified(provider).is_some() {
-            return Ok(());
+        if let Some(key) = self.unverified(provider) {
+            // Else a header of another server would be the way around the secret.
+            return match self.has_any() {
+                true => Err(RefusedWebhook::NoSecret(provider.name(), key)),
+                false => Ok(()),
+            };
         }
         let is_right = match provider {
             Provider::GitHub => self.is_signed(header, body),

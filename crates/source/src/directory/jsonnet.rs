@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::directory::source_directory::{SourceDirectory, points_outside, submodule_behind};
+use crate::directory::source_directory::{SourceDirectory, submodule_behind};
+use crate::links::points_outside;
 use crate::render::build_environment::BuildEnvironment;
 use crate::render::given::{Given, Variable};
 use crate::render::manifest::{RenderError, Sink, lfs_pointer};

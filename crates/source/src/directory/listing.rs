@@ -8,7 +8,9 @@ use std::fs::{DirEntry, FileType};
 use std::io::Read;
 use std::path::Path;
 
+use crate::deadline;
 use crate::git::checkout::Checkout;
+use crate::render::checked::in_time;
 use crate::render::manifest::RenderError;
 
 /// Deepest directory that is entered.
@@ -73,9 +75,7 @@ pub fn list_files(
             Ok(target) if target.starts_with(&resolved_root) => target,
             // A missing target outside of the checkout is reported in the same way, since
             // the answer would reveal which files exist.
-            Err(error)
-                if !crate::directory::source_directory::points_outside(&entry.path(), root) =>
-            {
+            Err(error) if !crate::links::points_outside(&entry.path(), root) => {
                 return Err(failed(path, &error));
             }
             _ => return Err(RenderError::LinkOutside { file: path.to_owned() }),
@@ -105,6 +105,13 @@ fn walk(
     root: &Path,
     visit: &mut dyn FnMut(&str, FileType, &DirEntry) -> Result<bool, RenderError>,
 ) -> Result<(), RenderError> {
+    deadline::limited(deadline::MAX_WORK, || walk_in_time(root, visit))
+}
+
+fn walk_in_time(
+    root: &Path,
+    visit: &mut dyn FnMut(&str, FileType, &DirEntry) -> Result<bool, RenderError>,
+) -> Result<(), RenderError> {
     let mut left = vec![(root.to_owned(), String::new(), 0)];
     let mut visited = 0;
     while let Some((directory, below, depth)) = left.pop() {
@@ -129,6 +136,7 @@ fn walk(
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let path = if below.is_empty() { name.into_owned() } else { format!("{below}/{name}") };
+            in_time(&path)?;
             let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
             if visit(&path, kind, &entry)? {
                 inner.push((entry.path(), path, depth + 1));

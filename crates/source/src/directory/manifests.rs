@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::directory::jsonnet::{Evaluator, JsonnetOptions};
-use crate::directory::source_directory::{
-    DEFAULT_MAX_MEMORY, SourceDirectory, points_outside, submodule_behind,
-};
+use crate::directory::source_directory::{DEFAULT_MAX_MEMORY, SourceDirectory, submodule_behind};
+use crate::links::points_outside;
+use crate::render::checked::in_time;
 use crate::render::files::read_file;
 use crate::render::manifest::{Manifest, RenderError, Sink, lfs_pointer};
 use wavegate_api::glob::{Glob, InvalidGlob};
@@ -140,6 +140,7 @@ pub(crate) fn read(
         }
     };
     for file in &files {
+        in_time(&file.shown)?;
         let Some(text) = reader.read(file)? else { continue };
         let name = &file.shown;
         if !name.ends_with(".jsonnet") {
@@ -193,6 +194,7 @@ impl Reader<'_> {
         }
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(failed)? {
+            in_time(&shown)?;
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
                 return Err(RenderError::too_large(format!(
@@ -223,6 +225,7 @@ impl Reader<'_> {
 
     /// Applies the filters of SE-095 up to the content marker, in this order.
     fn consider(&mut self, path: &Path, below: String) -> Result<(), RenderError> {
+        in_time(&below)?;
         let known = [".yaml", ".yml", ".json", ".jsonnet"];
         if !self.options.disable_extension_filter
             && !known.iter().any(|ending| below.ends_with(ending))

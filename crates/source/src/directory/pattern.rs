@@ -196,6 +196,9 @@ impl Search<'_> {
 
     /// Counts what is looked at.
     fn look(&mut self) -> Result<(), String> {
+        if crate::deadline::is_over() {
+            return Err("takes too long to match; name directories in the pattern".to_owned());
+        }
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             format!("looks at more than {MAX_ENTRIES} files; name directories in the pattern")
         })?;

@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::links::leaves;
 use crate::render::manifest::RenderError;
 
 /// Default of the memory of all objects of a directory, in bytes: 10 MB of typical manifests take about 100 MB.
@@ -84,97 +85,4 @@ pub(crate) fn submodule_behind(link: &Path, root: &Path, submodules: &[String]) 
     }
     let target: PathBuf = parts.into_iter().collect();
     submodules.iter().find(|path| target.starts_with(path)).cloned()
-}
-
-/// Whether a link leads out of the root, itself or by the links that it leads to.
-pub(crate) fn points_outside(link: &Path, root: &Path) -> bool {
-    let mut links = MAX_LINKS;
-    let below = link.strip_prefix(root);
-    below.map_or(true, |below| within(root, below, root, &mut links).is_none())
-}
-
-/// The most links that a path is followed through.
-const MAX_LINKS: usize = 40;
-
-/// Whether a path below a directory leads out of the root, by its parts or by links. What is
-/// outside is never read, so that the answer does not reveal which files of the machine exist.
-pub(crate) fn leaves(directory: &Path, path: &str, root: &Path) -> bool {
-    let mut links = MAX_LINKS;
-    within(directory, Path::new(path), root, &mut links).is_none()
-}
-
-/// Where a path leads inside of the root; `None` outside.
-fn within(directory: &Path, path: &Path, root: &Path, links: &mut usize) -> Option<PathBuf> {
-    let mut at = directory.to_owned();
-    for part in path.components() {
-        match part {
-            Component::RootDir | Component::Prefix(_) => return None,
-            Component::CurDir => {}
-            Component::ParentDir => drop(at.pop()),
-            Component::Normal(name) => at.push(name),
-        }
-        if !at.starts_with(root) {
-            return None;
-        }
-        if *links > 0
-            && let Ok(target) = std::fs::read_link(&at)
-        {
-            *links -= 1;
-            at.pop();
-            at = within(&at, &target, root, links)?;
-        }
-    }
-    Some(at)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_path_leaves_by_its_parts_and_by_links() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        let inner = root.join("a/b");
-        std::fs::create_dir_all(&inner).unwrap();
-        for (target, link) in [
-            ("b", "a/in"),
-            ("in/../..", "a/root"),
-            ("../..", "a/out"),
-            ("a/out/x", "chain"),
-            ("/etc", "absolute"),
-            ("loop", "loop"),
-        ] {
-            symlink(target, root.join(link)).unwrap();
-        }
-        // A tower of links, each of which is followed many times.
-        for level in 0..20 {
-            let next = format!("t{}/", level + 1).repeat(20);
-            symlink(next, root.join(format!("t{level}"))).unwrap();
-        }
-        symlink(".", root.join("t20")).unwrap();
-        let cases = [
-            ("../../a/b/x", false),
-            ("../../..", true),
-            ("../../../x", true),
-            ("../in/../x", false),
-            ("../root/a", false),
-            ("../root/..", true),
-            ("../out", true),
-            ("../../chain", true),
-            ("../../absolute/no/such/file", true),
-            ("../../loop/x", false),
-            ("../../t0", false),
-            ("no/such/file", false),
-            ("./.", false),
-        ];
-        for (path, want) in cases {
-            assert_eq!(leaves(&inner, path, &root), want, "{path}");
-        }
-        for (link, want) in [("a/out", true), ("chain", true), ("loop", false), ("none", false)] {
-            assert_eq!(points_outside(&root.join(link), &root), want, "{link}");
-        }
-    }
 }

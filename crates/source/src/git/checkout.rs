@@ -8,8 +8,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::cache::OwnedDirectory;
+use crate::error::SourceError;
 use crate::git::gitmodules::Submodule;
 use crate::in_memory::InMemory;
+use crate::links::can_be_followed;
 
 /// The files of one revision, read-only and shared by all users.
 ///
@@ -60,6 +62,17 @@ impl Checkout {
     /// those that can be fetched.
     pub(crate) fn with_submodules(self, submodules: Vec<String>, modules: Vec<Submodule>) -> Self {
         Self { submodules, modules, ..self }
+    }
+
+    /// The same, when its links can be followed in time, by whoever reads it.
+    pub(crate) async fn with_links_checked(self) -> Result<Self, SourceError> {
+        let root = self.root().to_owned();
+        let checked = tokio::task::spawn_blocking(move || can_be_followed(&root)).await;
+        let repo = || self.repo.clone();
+        checked
+            .map_err(|error| SourceError::cache(repo(), "check the links", error))?
+            .map_err(|limit| SourceError::too_large(repo(), "the checkout", limit))?;
+        Ok(self)
     }
 
     /// Sets what identifies its content.

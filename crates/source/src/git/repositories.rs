@@ -315,7 +315,7 @@ impl GitRepositories {
                     "the directory has changed since it was resolved; resolve it again",
                 ));
             }
-            return Ok(Checkout::new(target, repo, sha, taken.bytes));
+            return Checkout::new(target, repo, sha, taken.bytes).with_links_checked().await;
         }
         let remote = self.remote(address, credentials);
         let commit = objects.fetch(remote, revision).await;
@@ -324,7 +324,8 @@ impl GitRepositories {
         let (bytes, submodules) = objects.export(remote, &commit, target.path()).await?;
         let paths = submodules.iter().map(|module| module.path.clone()).collect();
         let known = submodules.into_iter().filter(|module| !module.url.is_empty()).collect();
-        Ok(Checkout::new(target, repo, sha, bytes).with_submodules(paths, known))
+        let made = Checkout::new(target, repo, sha, bytes).with_submodules(paths, known);
+        made.with_links_checked().await
     }
 
     async fn refs(

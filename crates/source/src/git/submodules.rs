@@ -156,7 +156,9 @@ impl GitRepositories {
             missing.extend(missing_below);
             let made = Checkout::new(target, repo.clone(), base.revision().to_owned(), bytes)
                 .with_submodules(missing, Vec::new())
-                .with_key(&key);
+                .with_key(&key)
+                .with_links_checked()
+                .await?;
             let made = Arc::new(made);
             self.kept.insert(key, &made);
             Ok(made)

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::directory::source_directory::{SourceDirectory, points_outside};
+use crate::directory::source_directory::SourceDirectory;
 use crate::kustomize::remote::folded;
+use crate::links::points_outside;
+use crate::render::checked::in_time;
 use crate::render::files::{parse_yaml, read_file};
 use crate::render::manifest::RenderError;
 use crate::render::mirror::replace;
 use crate::render::render_for::RenderFor;
+use wavegate_api::yaml;
 
 /// Files that declare dependencies; the second one in charts of API version v1.
 const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];
@@ -80,9 +83,10 @@ impl Naming {
     /// Writes them to a copy of the chart, so that Helm fetches what was checked, even where its
     /// parser reads a text differently.
     pub(crate) fn write(&self, directory: &Path) -> std::io::Result<()> {
-        // JSON is YAML.
         let mut all = self.0.iter();
-        all.try_for_each(|(name, document)| replace(&directory.join(name), &document.to_string()))
+        all.try_for_each(|(name, document)| {
+            replace(&directory.join(name), &yaml::to_json(document))
+        })
     }
 
     /// Undoes [`Self::write`] for what Helm renders with.
@@ -297,6 +301,7 @@ pub(crate) fn walk(
         let failed = |error: std::io::Error| RenderError::read(shown(&directory), error.kind());
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
+            in_time("the chart")?;
             seen += 1;
             if seen > MAX_ENTRIES {
                 return Err(RenderError::too_large(format!(

@@ -7,13 +7,14 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::directory::source_directory::{SourceDirectory, leaves};
+use crate::directory::source_directory::SourceDirectory;
 use crate::error::SourceError;
 use crate::git::address::{Address, Allow};
 use crate::helm::chart::{self, Dependency, Naming};
 use crate::helm::chart_address::ChartAddress;
 use crate::helm::charts::login;
 use crate::helm::client::{HelmClient, Home, Login};
+use crate::links::leaves;
 use crate::process::tools::Programs;
 use crate::render::checked::{blocking, links_stay_inside};
 use crate::render::manifest::RenderError;

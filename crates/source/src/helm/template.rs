@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::directory::pattern::{self, Braces};
-use crate::directory::source_directory::{SourceDirectory, leaves};
+use crate::directory::source_directory::SourceDirectory;
 use crate::helm::chart;
 use crate::helm::chart_schema;
+use crate::links::leaves;
 use crate::render::build_environment::BuildEnvironment;
 use crate::render::manifest::{RenderError, lfs_pointer};
 use crate::render::render_for::RenderFor;

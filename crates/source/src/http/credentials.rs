@@ -39,6 +39,9 @@ pub struct RepoCredentials {
     /// Trust any host key and certificate. Allows anyone on the network path to read and
     /// change all data.
     pub insecure_skip_server_verification: bool,
+    /// Hosts outside of the domain of a registry that may get user name and password for a token,
+    /// separated by commas (`ociTokenHosts`).
+    pub token_hosts: String,
     /// Whether a registry is reached by http (`insecureOCIForceHttp`).
     pub plain_http: bool,
     /// Who is exchanged for a token before a repository is read; in place of a name with a
@@ -91,6 +94,7 @@ impl RepoCredentials {
             &self.proxy,
             &self.no_proxy,
             &self.refusal,
+            &self.token_hosts,
             insecure,
             if self.plain_http { "1" } else { "" },
             if self.force_basic { "1" } else { "" },
@@ -122,6 +126,7 @@ impl fmt::Debug for RepoCredentials {
             .field("no_proxy", &self.no_proxy)
             .field("refusal", &self.refusal)
             .field("insecure_skip_server_verification", &self.insecure_skip_server_verification)
+            .field("token_hosts", &self.token_hosts)
             .field("plain_http", &self.plain_http)
             .field("identity", &self.identity)
             .field("force_basic", &self.force_basic)

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::directory::pattern::{Braces, expand};
-use crate::directory::source_directory::{SourceDirectory, leaves};
+use crate::directory::source_directory::SourceDirectory;
 use crate::kustomize::kustomization::Block;
+use crate::links::leaves;
 use crate::process::tools::BuildOptions;
 use crate::render::build_environment::BuildEnvironment;
 use crate::render::files::{parse_yaml, read_file};
@@ -15,6 +16,7 @@ use crate::render::manifest::RenderError;
 use crate::render::mirror::{self, Content, Mirror};
 use crate::render::render_for::RenderFor;
 use crate::version::kube_version;
+use wavegate_api::yaml;
 
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -166,8 +168,7 @@ fn edited(
         RenderError::source(reason)
     })?;
     let mirror = mirror::mirror(source_dir, Content::Shared, limit)?;
-    // JSON is YAML.
-    let text = kustomization.to_string();
+    let text = yaml::to_json(&kustomization);
     mirror::replace(&mirror.source_dir.directory.join(name), &text)
         .map_err(|error| RenderError::read(shown(name), error.kind()))?;
     Ok(mirror)

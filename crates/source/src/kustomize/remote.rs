@@ -3,7 +3,8 @@
 //!
 //! Kustomize fetches every entry that is not a file by `git` or http, and reads local
 //! directories outside the repository. All references are therefore checked before it
-//! runs; the proxy and protocol settings of the program are a second safeguard.
+//! runs, and what was checked is written to the copy that it reads: another parser may
+//! read the same text otherwise. Confinement is a second safeguard.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -11,8 +12,12 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use crate::directory::source_directory::SourceDirectory;
-use crate::render::files::{parse_yaml, read_file};
+use crate::links::leaves;
+use crate::render::checked::in_time;
+use crate::render::files::read_file;
 use crate::render::manifest::RenderError;
+use crate::render::mirror::replace;
+use wavegate_api::yaml::{self, Document};
 
 /// Lists of files and directories, as [`folded`].
 const ENTRIES: [&str; 8] = [
@@ -49,6 +54,9 @@ const INLINE: [&str; 1] = ["valuesinline"];
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
+/// What ends a line in YAML 1.1, as Go's parser reads it, and not in YAML 1.2.
+const GO_BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 10 << 20;
 
@@ -61,15 +69,34 @@ const MAX_BYTES: u64 = 32 << 20;
 /// Limit on nested references between directories, since reading them recurses.
 const MAX_DEPTH: usize = 32;
 
-/// Checks that everything the kustomization in `source_dir` refers to is in the repository.
-/// Blocking.
-///
-/// # Errors
-///
-/// [`RenderError::Source`] with the file, the field and the entry.
-pub(crate) fn stays_inside(source_dir: &SourceDirectory) -> Result<(), RenderError> {
-    let mut visit = Visit { root: &source_dir.root, seen: BTreeSet::new(), depth: 0, bytes: 0 };
-    visit.directory(&source_dir.directory, false)
+/// Files that refer to others, as they were read here: their path in the checkout, and a text
+/// that every parser reads in the same way.
+#[derive(Debug)]
+pub(crate) struct Referring(Vec<(PathBuf, String)>);
+
+impl Referring {
+    /// Checks that everything the kustomization in `source_dir` refers to is in the repository.
+    /// Blocking.
+    ///
+    /// # Errors
+    ///
+    /// [`RenderError::Source`] with the file, the field and the entry.
+    pub(crate) fn read(source_dir: &SourceDirectory) -> Result<Self, RenderError> {
+        let mut visit = Visit {
+            root: &source_dir.root,
+            seen: BTreeSet::new(),
+            depth: 0,
+            bytes: 0,
+            read: Vec::new(),
+        };
+        visit.directory(&source_dir.directory, false)?;
+        Ok(Self(visit.read))
+    }
+
+    /// Writes them to a copy of the checkout, so that Kustomize reads what was checked.
+    pub(crate) fn write(&self, root: &Path) -> std::io::Result<()> {
+        self.0.iter().try_for_each(|(path, text)| replace(&root.join(path), text))
+    }
 }
 
 /// The name that Kustomize reads a field as: Go's JSON ignores the case of names, and takes
@@ -83,11 +110,32 @@ pub(crate) fn folded(field: &str) -> String {
     field.chars().map(letter).collect()
 }
 
+/// The documents of a text. Go's parser also ends lines, and comments, at characters that YAML 1.2
+/// does not.
+fn as_go(text: &str) -> Result<Vec<Document>, yaml::YamlError> {
+    yaml::parse_documents(&text.replace(GO_BREAKS, "\n"))
+}
+
+/// The objects of an entry that is no path: Kustomize takes an entry for a path when it cannot be
+/// read as objects.
+fn inline(entry: &str) -> Option<Vec<Value>> {
+    let documents = as_go(entry).ok()?;
+    let objects: Vec<Value> = documents.into_iter().map(|document| document.value).collect();
+    (!objects.is_empty() && objects.iter().all(|one| !one.is_string())).then_some(objects)
+}
+
+/// Documents as a text that every parser of YAML reads in the same way.
+fn written(documents: &[Value]) -> String {
+    let texts: Vec<String> = documents.iter().map(yaml::to_json).collect();
+    texts.join("\n---\n") + "\n"
+}
+
 struct Visit<'a> {
     root: &'a Path,
     seen: BTreeSet<(PathBuf, bool)>,
     depth: usize,
     bytes: u64,
+    read: Vec<(PathBuf, String)>,
 }
 
 impl Visit<'_> {
@@ -103,10 +151,18 @@ impl Visit<'_> {
         }
         for name in NAMES {
             let file = directory.join(name);
+            // What a link outside leads to is not read, and not written to the copy.
+            if leaves(directory, name, self.root) {
+                return Err(RenderError::LinkOutside { file: self.shown(&file) });
+            }
             if file.is_file() {
-                for document in self.documents(&file)? {
-                    self.kustomization(&file, directory, &document, configuring)?;
+                let mut documents = self.documents(&file)?;
+                for document in &mut documents {
+                    self.kustomization(&file, directory, document, configuring)?;
                 }
+                // Kustomize reads no other one.
+                documents.truncate(1);
+                self.keep(&file, &documents);
             }
         }
         self.depth -= 1;
@@ -117,32 +173,41 @@ impl Visit<'_> {
         &mut self,
         file: &Path,
         directory: &Path,
-        document: &Value,
+        document: &mut Value,
         configuring: bool,
     ) -> Result<(), RenderError> {
         self.files_inside(file, document, "")?;
-        for (field, value) in document.as_object().into_iter().flatten() {
+        for (field, value) in document.as_object_mut().into_iter().flatten() {
             let lower = folded(field);
             if !ENTRIES.contains(&lower.as_str()) {
                 continue;
             }
-            let configuring = configuring || CONFIGURING.contains(&lower.as_str());
-            for (index, entry) in value.as_array().into_iter().flatten().enumerate() {
-                // A text of several lines is the resource itself.
-                let Some(entry) = entry.as_str().filter(|entry| !entry.contains('\n')) else {
+            let may_be_inline = CONFIGURING.contains(&lower.as_str());
+            let configuring = configuring || may_be_inline;
+            for (index, entry) in value.as_array_mut().into_iter().flatten().enumerate() {
+                in_time(field)?;
+                let Value::String(entry) = entry else { continue };
+                let at = format!("{field}[{index}]");
+                if may_be_inline && let Some(objects) = inline(entry) {
+                    for object in &objects {
+                        self.files_inside(file, object, &at)?;
+                    }
+                    *entry = written(&objects);
                     continue;
-                };
-                let path = directory.join(entry).canonicalize();
+                }
+                let path = directory.join(&*entry).canonicalize();
                 let path = path.ok().filter(|path| path.starts_with(self.root));
                 let Some(path) = path else {
-                    return Err(self.refused(file, &format!("{field}[{index}]"), entry));
+                    return Err(self.refused(file, &at, entry));
                 };
                 if path.is_dir() {
                     self.directory(&path, configuring)?;
                 } else if configuring && self.first_visit(&path, true)? {
-                    for document in self.documents(&path)? {
-                        self.files_inside(&path, &document, "")?;
+                    let documents = self.documents(&path)?;
+                    for document in &documents {
+                        self.files_inside(&path, document, "")?;
                     }
+                    self.keep(&path, &documents);
                 }
             }
         }
@@ -224,7 +289,15 @@ impl Visit<'_> {
             )));
         }
         // Kustomize might accept a file that cannot be parsed here.
-        Ok(parse_yaml(&bytes, &file)?.into_iter().map(|document| document.value).collect())
+        let unreadable = |error: yaml::YamlError| RenderError::unreadable(&file, error);
+        let text = yaml::decode_text(&bytes).map_err(unreadable)?;
+        Ok(as_go(&text).map_err(unreadable)?.into_iter().map(|document| document.value).collect())
+    }
+
+    fn keep(&mut self, path: &Path, documents: &[Value]) {
+        if let Ok(path) = path.strip_prefix(self.root) {
+            self.read.push((path.to_owned(), written(documents)));
+        }
     }
 
     fn shown(&self, path: &Path) -> String {

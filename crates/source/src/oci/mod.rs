@@ -22,6 +22,7 @@ use self::digest::ContentDigest;
 use self::registry::Registry;
 pub use self::settings::ArtifactSettings;
 use crate::answer::Freshness;
+use crate::deadline;
 use crate::error::SourceError;
 use crate::git::checkout::{Checkout, CheckoutKey};
 use crate::git::refs::Revision;
@@ -270,6 +271,8 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
         }
         Ok((target, bytes))
     };
+    let within = settings.limits.timeout;
+    let work = move || deadline::limited(within, work);
     let unpacked = tokio::task::spawn_blocking(work).await;
     let unpacked =
         unpacked.map_err(|error| SourceError::cache(repo(), "unpack the artifact", error))?;
@@ -280,6 +283,16 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
             "the artifact",
             format!("{} files and directories", settings.limits.checkout_files),
         ),
+        unpack::Failure::Entries => SourceError::too_large(
+            repo(),
+            "the artifact",
+            format!("{} entries", unpack::max_entries(settings.limits.checkout_files)),
+        ),
+        unpack::Failure::Time => SourceError::TimedOut {
+            repo: repo(),
+            what: "unpacking the layer of the artifact".to_owned(),
+            limit: within,
+        },
         unpack::Failure::Invalid(reason) => SourceError::InvalidRevision {
             repo: repo(),
             revision: wanted.revision.clone(),

@@ -23,6 +23,9 @@ const PAGE: usize = 1_000;
 const MAX_PAGES: usize = 200;
 const MAX_TAGS: usize = 100_000;
 
+/// Longest tag that a registry can have, in bytes; a longer one names nothing.
+pub(super) const MAX_TAG: usize = 128;
+
 /// A page of the list of tags; null without any.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -70,7 +73,7 @@ impl<'a> Registry<'a> {
     pub(super) async fn tags(&mut self) -> Result<Vec<String>, SourceError> {
         let list = format!("/v2/{}/tags/list", self.name);
         let mut path = format!("{list}?n={PAGE}");
-        let mut tags: Vec<String> = Vec::new();
+        let (mut tags, mut listed) = (Vec::new(), 0);
         for _ in 0..MAX_PAGES {
             let what = "the list of tags";
             let accept = "application/json";
@@ -81,8 +84,10 @@ impl<'a> Registry<'a> {
                 self.session.protocol_error(what, &format!("it is no JSON: {error}"))
             })?;
             let TagList { tags: found } = read_leniently(&page);
-            tags.extend(found.iter().filter_map(Value::as_str).map(str::to_owned));
-            if tags.len() > MAX_TAGS {
+            listed += found.len();
+            let found = found.iter().filter_map(Value::as_str);
+            tags.extend(found.filter(|tag| tag.len() <= MAX_TAG).map(str::to_owned));
+            if listed > MAX_TAGS {
                 return Err(self
                     .session
                     .too_large(what, format!("{MAX_TAGS} tags; write one of them")));

@@ -3,6 +3,7 @@
 //! User name and password, and the token that they are exchanged for, go to the registry and to
 //! the server that it names for tokens, never to the target of a redirect.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -233,6 +234,16 @@ impl<'a> Session<'a> {
             self.authorization = is_possible.then_some(basic);
             return Ok(is_possible);
         };
+        if has_login && !self.may_know_password(realm) {
+            return Err(SourceError::refused(
+                self.address.shown.clone(),
+                format!(
+                    "the registry asks to send user name and password to {}, which is not of its \
+                     domain; if that is right, name this host in ociTokenHosts of the Secret",
+                    host(realm)
+                ),
+            ));
+        }
         // Never more than reading this artifact, whatever the registry asks for.
         let own = format!("repository:{}:", self.name);
         let mut actions = vec!["pull"];
@@ -267,6 +278,18 @@ impl<'a> Session<'a> {
         };
         self.authorization = Some(format!("Bearer {token}"));
         Ok(true)
+    }
+
+    /// Whether user name and password may go to the server that gives tokens: the registry, a host
+    /// of its domain, or one that the Secret names; by TLS, unless the registry has none.
+    fn may_know_password(&self, realm: &str) -> bool {
+        let is_safe = self.credentials.plain_http || scheme(realm).eq_ignore_ascii_case("https");
+        let named = self.credentials.token_hosts.split(',').map(str::trim);
+        let target = host(realm);
+        let is_named = named.filter(|name| !name.is_empty()).any(|name| {
+            name.eq_ignore_ascii_case(&target) || name.eq_ignore_ascii_case(name_of(&target))
+        });
+        is_safe && (is_named || is_same_domain(name_of(&host(&self.base)), name_of(&target)))
     }
 
     /// The error of an answer without success.
@@ -407,6 +430,41 @@ fn limited(text: &mut Vec<u8>) -> impl FnMut(&[u8]) -> Result<(), TransportError
         text.extend_from_slice(bytes);
         Ok(())
     }
+}
+
+/// The scheme of a URL.
+fn scheme(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // An address of version 6 is in brackets.
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    }
+}
+
+/// Whether two hosts are the same, or one domain has both: that above the first one, if it has a
+/// name of its own. `auth.docker.io` is of the domain of `registry-1.docker.io`.
+pub(super) fn is_same_domain(registry: &str, other: &str) -> bool {
+    let [registry, other] =
+        [registry, other].map(|name| name.trim_end_matches('.').to_ascii_lowercase());
+    if registry == other {
+        return true;
+    }
+    let is_address = |name: &str| name.starts_with('[') || name.parse::<IpAddr>().is_ok();
+    let above = registry.split_once('.').map(|(_, above)| above);
+    let Some(domain) = above.filter(|above| above.contains('.')) else {
+        // Directly below a top level there are strangers; a host below it is its own.
+        return registry.contains('.') && !is_address(&registry) && is_below(&other, &registry);
+    };
+    !is_address(&registry) && (other == domain || is_below(&other, domain))
+}
+
+fn is_below(name: &str, domain: &str) -> bool {
+    name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// Host and port of a URL, for messages.

@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use super::challenge::Challenge;
 use super::digest::ContentDigest;
 use super::manifest::{self, Format};
+use super::session::is_same_domain;
 use super::unpack::{Failure, UnpackLimits, lift_single_directory, unpack};
 use super::{ArtifactSettings, is_artifact, is_tag};
 
@@ -305,5 +306,64 @@ fn the_directory_of_a_chart_becomes_the_root() {
         assert!(done.result.is_ok());
         let target = done.folder.path().canonicalize().unwrap().join("target");
         assert!(matches!(lift_single_directory(&target), Err(Failure::Invalid(_))));
+    }
+}
+
+/// A layer of a few hundred kilobytes that repeats one deep directory was unpacked for minutes:
+/// an entry that adds no file was counted nowhere, and cost its depth in requests of the system.
+#[test]
+fn entries_are_counted_whatever_becomes_of_them() {
+    let deep = ["a"; 45].join("/") + "/";
+    let limits = UnpackLimits { bytes: 64 << 20, files: 50 };
+    let repeated = |kind: u8, name: &[u8], times: usize| {
+        let entries = vec![(kind, name, "", &b""[..]); times];
+        unpacked(&archive(&entries), Format::Tar, limits).result
+    };
+    assert!(repeated(b'5', deep.as_bytes(), 200).is_ok(), "each directory is made once");
+    for (kind, name) in [(b'5', deep.as_bytes()), (b'0', b".git/x"), (b'g', b"x"), (b'L', b"x")] {
+        let failed = repeated(kind, name, 201).unwrap_err();
+        assert!(matches!(failed, Failure::Entries), "{kind} {failed:?}");
+    }
+    let failed = repeated(b'0', b"same", 51).unwrap_err();
+    assert!(matches!(failed, Failure::Files), "{failed:?}");
+}
+
+/// Nothing stops the thread that unpacks, so it asks for its time.
+#[test]
+fn unpacking_ends_in_time() {
+    let layer = archive(&[(b'0', b"a", "", b"1")]);
+    let run =
+        |limit| crate::deadline::limited(limit, || unpacked(&layer, Format::Tar, LIMITS).result);
+    assert!(run(std::time::Duration::from_secs(600)).is_ok());
+    assert!(matches!(run(std::time::Duration::ZERO), Err(Failure::Time)));
+    assert!(unpacked(&layer, Format::Tar, LIMITS).result.is_ok(), "only within its work");
+}
+
+/// A registry names where tokens are given, and user name and password are sent there.
+#[test]
+fn user_name_and_password_stay_in_the_domain_of_the_registry() {
+    for (registry, other, want) in [
+        ("registry-1.docker.io", "auth.docker.io", true),
+        ("registry.gitlab.com", "gitlab.com", true),
+        ("registry.example.com", "login.deep.example.com", true),
+        ("Registry.example.com", "registry.EXAMPLE.com.", true),
+        ("ghcr.io", "ghcr.io", true),
+        ("ghcr.io", "auth.ghcr.io", true),
+        ("ghcr.io", "evil.io", false),
+        ("ghcr.io", "io", false),
+        ("registry.example.com", "example.com.evil.com", false),
+        ("registry.example.com", "evilexample.com", false),
+        ("registry.example.com", "com", false),
+        ("registry.example.com", "127.0.0.1", false),
+        ("127.0.0.1", "127.0.0.1", true),
+        ("127.0.0.1", "127.0.0.2", false),
+        ("127.0.0.1", "evil.0.0.1", false),
+        ("[::1]", "[::2]", false),
+        ("registry", "registry", true),
+        ("registry", "other", false),
+        ("registry", "x.registry", false),
+        ("registry", "", false),
+    ] {
+        assert_eq!(is_same_domain(registry, other), want, "{registry} {other}");
     }
 }

@@ -3,6 +3,7 @@
 //! The archive is not trusted. Only files, directories and links inside of the directory are
 //! made. Symbolic links are made last, so that nothing is written through one.
 
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
@@ -12,6 +13,8 @@ use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType, PaxExtensions};
 
 use super::manifest::Format;
+use crate::deadline;
+use crate::links::can_be_followed;
 use crate::render::checked::links_stay_inside;
 
 /// Deepest directory.
@@ -23,6 +26,10 @@ const MAX_PATH: usize = 4096;
 /// Largest entry with further attributes of the next one, in bytes.
 const MAX_ATTRIBUTES: u64 = 64 << 10;
 
+/// Entries of an archive for each file that it may have: a directory for each, attributes, and
+/// entries that are replaced or left out.
+const ENTRIES_PER_FILE: usize = 4;
+
 /// Limits on an archive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnpackLimits {
@@ -32,6 +39,11 @@ pub(super) struct UnpackLimits {
     pub files: usize,
 }
 
+/// The most entries of an archive that may have so many files.
+pub(super) const fn max_entries(files: usize) -> usize {
+    files.saturating_mul(ENTRIES_PER_FILE)
+}
+
 /// Why an archive cannot be unpacked.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -39,6 +51,10 @@ pub(super) enum Failure {
     Bytes,
     /// It has more files than allowed.
     Files,
+    /// It has more entries than allowed, whatever becomes of them.
+    Entries,
+    /// It takes longer than allowed.
+    Time,
     /// It is no archive, or has an entry that is not permitted.
     Invalid(String),
     /// The disk cannot be written.
@@ -66,6 +82,8 @@ pub(super) fn unpack(
         limits,
         bytes: 0,
         files: 0,
+        entries: 0,
+        made: HashSet::new(),
         links: Vec::new(),
         next: Attributes::default(),
     };
@@ -74,6 +92,8 @@ pub(super) fn unpack(
         Format::TarGzip => unpacker.archive(MultiGzDecoder::new(packed))?,
     }
     unpacker.make_links()?;
+    can_be_followed(target)
+        .map_err(|limit| Failure::Invalid(format!("over the limit of {limit}")))?;
     links_stay_inside(target).map_err(|error| Failure::Invalid(error.to_string()))?;
     Ok(unpacker.bytes)
 }
@@ -114,6 +134,10 @@ struct Unpacker<'a> {
     limits: UnpackLimits,
     bytes: u64,
     files: usize,
+    /// All entries of the archive so far.
+    entries: usize,
+    /// The directories that are there, relative to the root: none is looked for twice.
+    made: HashSet<PathBuf>,
     /// Where each symbolic link is, and its target.
     links: Vec<(PathBuf, PathBuf)>,
     next: Attributes,
@@ -164,6 +188,11 @@ impl Unpacker<'_> {
         // Raw: attributes are read here, with a limit.
         for entry in archive.entries().map_err(broken)?.raw(true) {
             let mut entry = entry.map_err(broken)?;
+            self.entries += 1;
+            if self.entries > max_entries(self.limits.files) {
+                return Err(Failure::Entries);
+            }
+            in_time()?;
             let header = entry.header();
             let kind = header.entry_type();
             if is_attribute(kind) {
@@ -281,15 +310,18 @@ impl Unpacker<'_> {
 
     /// Makes a directory with those above it.
     fn directory(&mut self, name: &Path) -> Result<(), Failure> {
-        let mut path = self.root.to_owned();
-        for part in name.components() {
-            path.push(part);
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => self.count()?,
-                // There are no links yet.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-                Err(error) => return Err(collision(error, name)),
-            }
+        // From the first one that is missing; each is made once, and counted.
+        let missing: Vec<&Path> = name
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && !self.made.contains(*path))
+            .collect();
+        for path in missing.into_iter().rev() {
+            DirBuilder::new()
+                .mode(0o700)
+                .create(self.root.join(path))
+                .map_err(|error| collision(error, name))?;
+            self.count()?;
+            self.made.insert(path.to_owned());
         }
         Ok(())
     }
@@ -321,6 +353,7 @@ impl Unpacker<'_> {
             if read == 0 {
                 return Ok(());
             }
+            in_time()?;
             self.charge(read as u64)?;
             file.write_all(&chunk[..read])?;
         }
@@ -342,24 +375,17 @@ impl Unpacker<'_> {
 
     fn make_links(&mut self) -> Result<(), Failure> {
         for (name, target) in std::mem::take(&mut self.links) {
-            let parent = name.parent().unwrap_or(Path::new("")).to_owned();
-            let mut below = self.root.to_owned();
-            for part in parent.components() {
-                below.push(part);
-                // Not through a link that was made before.
-                match below.symlink_metadata() {
-                    Ok(meta) if meta.is_dir() => {}
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        self.count()?;
-                        DirBuilder::new().mode(0o700).create(&below)?;
-                    }
-                    _ => return Err(collision(io::ErrorKind::NotADirectory.into(), &name)),
-                }
-            }
+            in_time()?;
+            // Not through a link that was made before: it is at the place of a directory then.
+            self.directory(name.parent().unwrap_or(Path::new("")))?;
             symlink(target, self.root.join(&name)).map_err(|error| collision(error, &name))?;
         }
         Ok(())
     }
+}
+
+fn in_time() -> Result<(), Failure> {
+    if deadline::is_over() { Err(Failure::Time) } else { Ok(()) }
 }
 
 fn is_attribute(kind: EntryType) -> bool {

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
+use crate::deadline;
 use crate::directory::source_directory::SourceDirectory;
 use crate::render::checked::{MAX_ENTRIES, links_stay_inside};
 use crate::render::manifest::RenderError;
@@ -87,6 +88,9 @@ impl Packer<'_> {
         let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
+            if deadline::is_over() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
                 return Err(io::Error::other(format!("more than {MAX_ENTRIES} files")));

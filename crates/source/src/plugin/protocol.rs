@@ -29,6 +29,9 @@ const PREFIX: usize = 5;
 /// Bytes of the archive in one message.
 const CHUNK: usize = 32 << 10;
 
+/// Most values of an answer, such as manifests: an empty one takes two bytes there, and 24 here.
+const MAX_VALUES: usize = 100_000;
+
 /// Longest error message that is shown, in characters.
 const MESSAGE_LENGTH: usize = 2000;
 
@@ -214,9 +217,44 @@ impl Connection {
             .await
             .map_err(|_| failed(format!("took longer than {} s", self.time.as_secs_f64())))?
             .map_err(|error| error.of_method(method))?;
+        if values(&bytes) > MAX_VALUES {
+            return Err(failed(format!("the answer has more than {MAX_VALUES} values")));
+        }
         Answer::decode(bytes.as_slice())
             .map_err(|error| failed(format!("the answer is not readable: {error}")))
     }
+}
+
+/// How many values a message has at its top, as far as it can be read.
+fn values(mut message: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(key) = varint(&mut message) {
+        let length = match key & 7 {
+            0 => varint(&mut message).map(|_| 0),
+            1 => Some(8),
+            2 => varint(&mut message),
+            5 => Some(4),
+            _ => None,
+        };
+        let rest = length.and_then(|length| message.get(usize::try_from(length).ok()?..));
+        let Some(rest) = rest else { break };
+        message = rest;
+        count += 1;
+    }
+    count
+}
+
+fn varint(message: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = message.split_first()?;
+        *message = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// The message of an answer.
@@ -316,4 +354,23 @@ fn with_archive(metadata: Metadata, archive: &File) -> Result<Frames, String> {
     });
     let first = futures::stream::once(async move { Ok(Frame::data(first)) });
     Ok(Box::pin(first.chain(chunks)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of 64 MiB that consists of empty texts took 800.
+    #[test]
+    fn the_values_of_an_answer_are_counted_before_it_is_decoded() {
+        let of = |manifests: Vec<String>| ManifestResponse { manifests }.encode_to_vec();
+        assert_eq!(values(&of(vec![String::new(); 1_000])), 1_000);
+        assert_eq!(values(&of(vec!["x".repeat(300); 7])), 7);
+        let switches = RepositoryResponse { is_supported: true, is_discovery_enabled: true };
+        assert_eq!(values(&switches.encode_to_vec()), 2);
+        for odd in [&b""[..], b"\x0a", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x0b\x0b"]
+        {
+            assert_eq!(values(odd), 0, "what is no message is refused when it is decoded");
+        }
+    }
 }

@@ -10,10 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use wavegate_sandbox::SandboxPolicy;
 
@@ -131,7 +132,8 @@ impl Run<'_> {
     /// Cancel-safe: dropping the future kills the whole process group.
     pub(crate) async fn wait(self) -> Result<Output, Failure> {
         let (program, args) = self.call()?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(args)
             .current_dir(self.directory)
             .env_clear()
@@ -140,9 +142,8 @@ impl Run<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(Failure::Start)?;
+            .kill_on_drop(true);
+        let mut child = start(command).await.map_err(Failure::Start)?;
         // Armed until the leader is reaped: before that, its process group ID cannot be reused.
         let mut group = Group(child.id());
         if self.helper.is_none() {
@@ -192,6 +193,31 @@ impl Run<'_> {
         }
         outcome
     }
+}
+
+/// Work of the thread that starts programs.
+type Start = Box<dyn FnOnce() + Send>;
+
+/// Starts a program on a thread that lives as long as this process. The helper has its program
+/// killed with the thread that started it, also when this process is killed, and threads of the
+/// runtime end while it runs.
+async fn start(mut command: Command) -> std::io::Result<Child> {
+    static STARTER: OnceLock<mpsc::Sender<Start>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (send, receive) = mpsc::channel::<Start>();
+        std::thread::spawn(move || receive.into_iter().for_each(|start| start()));
+        send
+    });
+    let runtime = tokio::runtime::Handle::current();
+    let (done, started) = tokio::sync::oneshot::channel();
+    let start = move || {
+        let _runtime = runtime.enter();
+        // A child that nobody waits for any more is killed.
+        let _ = done.send(command.spawn());
+    };
+    let gone = || std::io::Error::other("the thread that starts programs has ended");
+    starter.send(Box::new(start)).map_err(|_| gone())?;
+    started.await.map_err(|_| gone())?
 }
 
 /// Limits the size of the files that a process and its children may write.

@@ -213,7 +213,7 @@ fn override_file(
         Ok(resolved) => resolved,
         // A link that leads nowhere is a mistake; and the answer must not reveal which files of
         // the machine exist.
-        Err(_) if crate::directory::source_directory::points_outside(&path, &source_dir.root) => {
+        Err(_) if crate::links::points_outside(&path, &source_dir.root) => {
             return Err(RenderError::LinkOutside { file: file() });
         }
         Err(_) if path.is_symlink() => return Err(RenderError::DanglingLink { file: file() }),

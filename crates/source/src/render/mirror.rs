@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::private_directory;
 use crate::directory::source_directory::SourceDirectory;
-use crate::render::checked::MAX_ENTRIES;
+use crate::render::checked::{MAX_ENTRIES, in_time};
 use crate::render::manifest::RenderError;
 
 /// A copy, removed when dropped.
@@ -59,6 +59,7 @@ pub(crate) fn mirror(
         for entry in std::fs::read_dir(&from).map_err(|e| failed(&e, &from))? {
             let entry = entry.map_err(|e| failed(&e, &from))?;
             let (path, name) = (entry.path(), entry.file_name());
+            in_time("the copy of the source")?;
             entries += 1;
             if entries > MAX_ENTRIES {
                 return Err(RenderError::too_large(format!(

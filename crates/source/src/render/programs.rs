@@ -18,12 +18,13 @@ use crate::helm::dependencies;
 use crate::helm::errors;
 use crate::helm::template;
 use crate::kustomize::build;
-use crate::kustomize::remote::stays_inside;
+use crate::kustomize::remote::Referring;
 use crate::process::run::{Failure, Run, search_path};
 use crate::process::tools::Programs;
 use crate::render::build_environment::BuildEnvironment;
 use crate::render::checked::{blocking, links_stay_inside};
 use crate::render::manifest::{Manifest, RenderError, Sink};
+use crate::render::mirror::{self, Content};
 use crate::render::render_for::RenderFor;
 
 /// An unreachable proxy: the discard port of the local machine.
@@ -90,12 +91,19 @@ impl Programs {
             move || {
                 let made =
                     build::prepare(&source_dir, &source, &subject, &environment, &options, limit)?;
-                if !remote {
-                    stays_inside(
-                        made.mirror.as_ref().map_or(&source_dir, |copy| &copy.source_dir),
-                    )?;
+                if remote {
+                    return Ok(made);
                 }
-                Ok(made)
+                let edited = made.mirror.as_ref().map(|copy| &copy.source_dir);
+                let referring = Referring::read(edited.unwrap_or(&source_dir))?;
+                let copy = match made.mirror {
+                    Some(copy) => copy,
+                    None => mirror::mirror(&source_dir, Content::Shared, limit)?,
+                };
+                referring.write(&copy.source_dir.root).map_err(|error| {
+                    RenderError::read("copy of the kustomization", error.kind())
+                })?;
+                Ok(build::Prepared { mirror: Some(copy), ..made })
             }
         };
         let made = blocking("kustomization", prepare).await?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::render::{ECHO, Source};
-use super::write;
+use super::{Upstream, repositories, settings, write};
 
 /// SE-097: who writes a repository must not learn which files of the machine exist. So a link
 /// out of it, itself or by another link, is refused in the same way when its target is missing.
@@ -47,4 +47,36 @@ async fn a_link_out_does_not_say_what_is_there_se_097() {
             }
         }
     }
+}
+
+/// Twenty thousand links that share one long chain of others held all who read the repository, for
+/// minutes and beyond every limit of time.
+#[tokio::test]
+async fn links_through_long_targets_are_refused_with_the_checkout() {
+    let upstream = Upstream::new();
+    upstream.write("a/end.yaml", "");
+    upstream.write("a/d/x", "");
+    let far = format!("{}end.yaml", "d/../".repeat(700));
+    symlink(far, upstream.path().join("a/far.yaml")).unwrap();
+    upstream.commit();
+    let (_cache, repositories) = repositories(settings());
+    let revision = repositories.resolve(&upstream.url(), "main", None).await.unwrap();
+    let error = repositories.checkout(&upstream.url(), &revision, None).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("the checkout is over the limit of 1000 directories and links")
+            && error.contains("a/far.yaml"),
+        "{error}"
+    );
+}
+
+/// Reading the files of a source asks for its time: the thread that does it is stopped by nobody.
+#[test]
+fn reading_files_ends_in_time() {
+    let tree = tempfile::tempdir().unwrap();
+    write(tree.path(), "a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    let read = || crate::read_directory(tree.path(), ".", &crate::DirectoryOptions::default());
+    assert_eq!(read().unwrap().len(), 1);
+    let error = crate::deadline::limited(std::time::Duration::ZERO, read).unwrap_err();
+    assert!(error.to_string().contains("takes more than 90 s; split it"), "{error}");
 }

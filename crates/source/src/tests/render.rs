@@ -496,6 +496,33 @@ async fn deeply_nested_kustomizations_are_rejected() {
     assert!(error.contains("more than 32 deep"), "{error}");
 }
 
+/// What Kustomize reads is what was read here, written anew: no parser finds more in it.
+#[tokio::test]
+async fn kustomize_reads_what_was_checked() {
+    let print =
+        "for f in kustomization.yaml sub/Kustomization gen.yaml; do cat $f >&2; done; exit 1";
+    let tree = Source::new(&["a.yaml"])
+        .file(
+            "kustomization.yaml",
+            "# a comment\nresources: &r\n- a.yaml\n- sub\ngenerators:\n- gen.yaml\n- |\n  kind: \
+             \"a\\Lb\"\n  count: 1.0\n---\nresources: [a.yaml]\n",
+        )
+        .file("sub/Kustomization", "%YAML 1.1\n---\nresources: [../a.yaml]\n")
+        .file("gen.yaml", "kind: A # text\n---\nkind: B\n")
+        .program("kustomize", print);
+    let error = tree.fails(json!({"path": "."})).await;
+    let want = [
+        r#"{"generators":["gen.yaml","{\"count\":1,\"kind\":\"a\\u2028b\"}\n"],"resources":["a.yaml","sub"]}"#,
+        r#"{"resources":["../a.yaml"]}"#,
+        "{\"kind\":\"A\"}\n---\n{\"kind\":\"B\"}",
+    ];
+    for text in want {
+        assert!(error.contains(text), "{text}\n{error}");
+    }
+    let written = std::fs::read_to_string(tree.path().join("gen.yaml")).unwrap();
+    assert!(written.contains("# text"), "the checkout is shared, and stays as it is");
+}
+
 #[tokio::test]
 async fn a_kustomization_reads_only_its_repository() {
     let cases = [
@@ -531,6 +558,20 @@ async fn a_kustomization_reads_only_its_repository() {
             tree.render(json!({"path": "."})).await.is_ok(),
             "{kustomization}: remote resources enabled"
         );
+    }
+    // What Go reads otherwise: three characters end lines there, and comments; an entry that can be
+    // read as objects is no path.
+    for end in ["\u{85}", "\u{2028}", "\u{2029}"] {
+        let hidden = format!("resources: [a.yaml]\n# {end}bases: ['../../../x']\n");
+        let tree = Source::new(&["a.yaml"]).file("kustomization.yaml", &hidden);
+        let error = tree.program("kustomize", ECHO).fails(json!({"path": "."})).await;
+        assert!(error.contains("bases[0]: \"../../../x\" is not in the repository"), "{error}");
+    }
+    for field in ["generators", "transformers", "validators"] {
+        let inline = format!("{field}:\n- |-\n  kind: X\n  files: ['a=http://127.0.0.1/x']\n");
+        let tree = Source::new(&["a.yaml"]).file("kustomization.yaml", &inline);
+        let error = tree.program("kustomize", ECHO).fails(json!({"path": "."})).await;
+        assert!(error.contains(&format!("{field}[0].files")), "{error}");
     }
     let tree = Source::new(&["a.yaml"])
         .file(

@@ -70,6 +70,14 @@ impl Connector {
     }
 }
 
+/// Why values are not written.
+pub(super) struct Unsent {
+    /// In one line.
+    pub reason: String,
+    /// Whether Redis says it, so that the connection can be used again.
+    pub is_answer: bool,
+}
+
 /// A connection.
 pub(super) struct Connection(MultiplexedConnection);
 
@@ -79,7 +87,7 @@ impl Connection {
         &mut self,
         values: &PendingValues,
         metrics: &RedisMetrics,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsent> {
         // The first shard of a tree has the number of all: it is written after the others.
         for (key, value) in values.sets.iter().rev() {
             let seconds = value.expiration.as_secs().max(1);
@@ -100,11 +108,13 @@ impl Connection {
         name: &str,
         command: &Cmd,
         metrics: &RedisMetrics,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsent> {
         let began = Instant::now();
         let answer = command.query_async::<redis::Value>(&mut self.0).await;
         metrics.count(name, answer.is_err(), began.elapsed());
-        answer.map(drop).map_err(|error| line(&error))
+        answer
+            .map(drop)
+            .map_err(|error| Unsent { reason: line(&error), is_answer: error.code().is_some() })
     }
 }
 

@@ -5,7 +5,9 @@
 //! ```
 //!
 //! - **Nothing waits for it**, but for those who ask when their values are written, for a limited
-//!   time.
+//!   time and for one attempt.
+//! - Values that Redis does not take, or hangs on, are tried again on a connection of their own, so
+//!   that they hold up nothing else.
 //! - While Redis is away the newest values wait, up to a limit; they are written when it is back.
 //! - Equal values are not written again before half of their time is over, or after an outage:
 //!   Redis may have come back empty.
@@ -20,16 +22,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use connection::{Connection, Connector};
+use connection::{Connection, Connector, Unsent};
 pub use metrics::RedisMetrics;
 pub use pending::PendingValues;
-use pending::{Pending, Written};
+use pending::{Batch, Pending, Written};
 use wavegate_application::argocd_cache::RedisSettings;
 
 /// Pauses after failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// Pauses after which values are tried again that Redis did not take: the first, and the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 /// Reasons that are logged until Redis is back: a server that starts gives several.
 const MAX_REASONS: usize = 8;
@@ -55,10 +61,15 @@ struct Shared {
     metrics: RedisMetrics,
     state: Mutex<State>,
     work: Notify,
+    again: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// Whether the last attempt to connect failed.
+    is_away: bool,
+    /// Why values were not taken, as logged since the last one that was.
+    refusals: BTreeSet<String>,
     pending: Pending,
     written: HashMap<String, Written>,
 }
@@ -84,8 +95,8 @@ impl Writer {
     pub fn new(settings: RedisSettings, metrics: RedisMetrics) -> Result<Self, Error> {
         let connector = Connector::new(&settings)
             .map_err(|reason| Error { place: settings.place(), reason })?;
-        let (state, work) = (Mutex::default(), Notify::new());
-        Ok(Self { shared: Arc::new(Shared { settings, connector, metrics, state, work }) })
+        let (state, work, again) = (Mutex::default(), Notify::new(), Notify::new());
+        Ok(Self { shared: Arc::new(Shared { settings, connector, metrics, state, work, again }) })
     }
 
     /// Writes the values of an owner. `force`: also those that are there already.
@@ -104,6 +115,7 @@ impl Writer {
             let _ = done.send(());
             return receipt;
         }
+        let done = Some(done).filter(|_| !state.is_away);
         if !state.pending.add(owner, values, done) {
             tracing::debug!(owner, "too many values wait for Redis; these are left out");
         }
@@ -114,7 +126,8 @@ impl Writer {
 
     /// Writes until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.work()).await;
+        let both = async { tokio::join!(self.work(), self.try_again()) };
+        stop.run_until_cancelled(both).await;
     }
 
     async fn work(&self) {
@@ -128,48 +141,111 @@ impl Writer {
                 self.shared.work.notified().await;
                 continue;
             };
-            let made = match &mut connection {
-                Some(connection) => connection.send(&batch.values, metrics).await,
+            let mut connected = match connection.take() {
+                Some(connection) => connection,
                 None => match connector.connect(metrics).await {
                     Ok(made) => {
-                        // What was written before may be gone.
-                        self.shared.state.lock().written.clear();
-                        connection.insert(made).send(&batch.values, metrics).await
+                        self.connected();
+                        made
                     }
-                    Err(error) => Err(error),
+                    Err(error) => {
+                        if reasons.len() < MAX_REASONS && reasons.insert(error.clone()) {
+                            tracing::warn!(
+                                redis = settings.place(),
+                                error,
+                                "cannot write to Redis; Argo CD's web page shows old state, and \
+                                 rollouts go on"
+                            );
+                        }
+                        self.is_away(&owner, batch);
+                        tokio::time::sleep(pause).await;
+                        pause = PAUSES.1.min(pause * 2);
+                        continue;
+                    }
                 },
             };
-            match made {
-                Ok(()) => {
-                    if !std::mem::take(&mut reasons).is_empty() {
-                        tracing::info!(redis = settings.place(), "Redis is back");
-                    }
-                    pause = PAUSES.0;
-                    let mut state = self.shared.state.lock();
-                    for (key, value) in &batch.values.sets {
-                        state.written.insert(key.clone(), Written::now(value));
-                    }
-                    for key in &batch.values.deletes {
-                        state.written.remove(key);
-                    }
-                    drop(state);
-                    batch.done();
-                }
-                Err(error) => {
-                    if reasons.len() < MAX_REASONS && reasons.insert(error.clone()) {
-                        tracing::warn!(
-                            redis = settings.place(),
-                            error,
-                            "cannot write to Redis; Argo CD's web page shows old state, and \
-                             rollouts go on"
-                        );
-                    }
-                    connection = None;
-                    self.shared.state.lock().pending.put_back(&owner, batch);
-                    tokio::time::sleep(pause).await;
-                    pause = PAUSES.1.min(pause * 2);
+            let sent = connected.send(&batch.values, metrics).await;
+            if sent.as_ref().map_or_else(|unsent| unsent.is_answer, |()| true) {
+                connection = Some(connected);
+            }
+            if sent.is_ok() {
+                pause = PAUSES.0;
+                if !std::mem::take(&mut reasons).is_empty() {
+                    tracing::info!(redis = settings.place(), "Redis is back");
                 }
             }
+            self.sent(&owner, batch, sent);
         }
+    }
+
+    /// Tries values again that Redis did not take.
+    async fn try_again(&self) {
+        let Shared { connector, metrics, again, .. } = &*self.shared;
+        loop {
+            let next = self.shared.state.lock().pending.take_again(Instant::now());
+            let (owner, batch) = match next {
+                Ok(next) => next,
+                Err(Some(due)) => {
+                    // Others may be due earlier.
+                    let _ = tokio::time::timeout_at(due, again.notified()).await;
+                    continue;
+                }
+                Err(None) => {
+                    again.notified().await;
+                    continue;
+                }
+            };
+            let sent = match connector.connect(metrics).await {
+                Ok(mut connection) => connection.send(&batch.values, metrics).await,
+                Err(reason) => Err(Unsent { reason, is_answer: false }),
+            };
+            self.sent(&owner, batch, sent);
+        }
+    }
+
+    fn connected(&self) {
+        let mut state = self.shared.state.lock();
+        state.is_away = false;
+        // What was written before may be gone.
+        state.written.clear();
+    }
+
+    fn is_away(&self, owner: &str, batch: Batch) {
+        let mut state = self.shared.state.lock();
+        state.is_away = true;
+        state.pending.put_back(owner, batch);
+    }
+
+    /// Keeps the outcome of an attempt to write to a Redis that is there.
+    fn sent(&self, owner: &str, batch: Batch, sent: Result<(), Unsent>) {
+        let mut state = self.shared.state.lock();
+        let Err(Unsent { reason: error, .. }) = sent else {
+            state.refusals.clear();
+            for (key, value) in &batch.values.sets {
+                state.written.insert(key.clone(), Written::now(value));
+            }
+            for key in &batch.values.deletes {
+                state.written.remove(key);
+            }
+            state.pending.written(owner, batch);
+            drop(state);
+            self.shared.work.notify_one();
+            return;
+        };
+        // Some refuse all values, such as a server that starts.
+        let is_new = batch.failures == 0 && state.refusals.len() < MAX_REASONS;
+        if is_new && state.refusals.insert(error.clone()) {
+            tracing::warn!(
+                redis = self.shared.settings.place(),
+                owner,
+                error,
+                "Redis does not take these values; they are tried again, others are written, and \
+                 rollouts go on"
+            );
+        }
+        let pause = AGAIN.1.min(AGAIN.0.saturating_mul(1 << batch.failures.min(16)));
+        state.pending.refused(owner, batch, Instant::now() + pause);
+        drop(state);
+        self.shared.again.notify_one();
     }
 }

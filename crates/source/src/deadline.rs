@@ -1,0 +1,32 @@
+//! The time limit of work on a thread that may block. Nothing stops such a thread from outside,
+//! so the work asks, wherever it begins with the next file, entry or part.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Longest work with the files of one source, as one run of `helm` or `kustomize` may take.
+pub(crate) const MAX_WORK: Duration = Duration::from_secs(90);
+
+thread_local! {
+    static END: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Does work that asks [`is_over`]. Within other limited work, the earlier end holds.
+pub(crate) fn limited<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
+    /// Sets the former end again, after a panic too: threads are used again.
+    struct Former(Option<Instant>);
+    impl Drop for Former {
+        fn drop(&mut self) {
+            END.set(self.0);
+        }
+    }
+    let outer = Former(END.get());
+    let own = Instant::now() + limit;
+    END.set(Some(outer.0.map_or(own, |end| end.min(own))));
+    work()
+}
+
+/// Whether the work on this thread has taken too long; never without a limit.
+pub(crate) fn is_over() -> bool {
+    END.get().is_some_and(|end| Instant::now() >= end)
+}
