@@ -757,7 +757,7 @@ fn deletion_starts_with_the_highest_wave() {
     );
     let mut approved = app.clone();
     approved["metadata"]["annotations"] =
-        json!({"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"});
+        json!({"argocd.argoproj.io/deletion-approved": "2023-01-01T00:00:00Z"});
     assert_eq!(names(deletion::decide_cascade(&approved, &confirm, at(0))), ["a"], "SE-315");
     let mut going = all(&[map("a"), map("b")]);
     let first = going.values_mut().next().unwrap();

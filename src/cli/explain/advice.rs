@@ -113,7 +113,16 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
             found
         }
         // While its operation runs, that has to end first.
-        WaitKind::Confirmation | WaitKind::Operation | WaitKind::OtherOperation => return None,
+        WaitKind::Confirmation | WaitKind::Operation | WaitKind::OtherOperation
+            if member.is_operating() =>
+        {
+            return None;
+        }
+        // It has ended, and the status of the set does not say so yet.
+        WaitKind::Confirmation | WaitKind::Operation | WaitKind::OtherOperation => match is_back {
+            true => vec![by_itself()],
+            false => of_run(),
+        },
         WaitKind::HeldByPerson => {
             let what = match is_back {
                 true => "to take it back with the others",

@@ -436,6 +436,7 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
 fn processor_time() -> u64 {
     // The kernel counts when it switches threads, and at its ticks of some milliseconds.
     std::thread::yield_now();
+    #[expect(clippy::disallowed_methods, reason = "a test may measure its time")]
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
 }

@@ -65,6 +65,16 @@ impl Connector {
                 }
             }
         };
+        // A server that wants a certificate closes the connection after it was made, and that must
+        // not count as an answer to the first value.
+        let made = match made {
+            Ok(mut made) => match cmd("PING").query_async::<redis::Value>(&mut made).await {
+                Err(error) if error.code().is_none() => Err(error),
+                // Users may be permitted to write only.
+                _ => Ok(made),
+            },
+            Err(error) => Err(error),
+        };
         metrics.count("dial", made.is_err(), began.elapsed());
         made.map(Connection).map_err(|error| line(&error))
     }

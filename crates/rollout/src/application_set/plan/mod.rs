@@ -223,12 +223,11 @@ fn release(input: &PlanInput<'_>, existing: &Existing) -> Option<Release> {
         return None;
     }
     let why = validate::destination_problem(&held.target, input.clusters)?;
-    Some(release(format!("its resources cannot be deleted: {why}")))
+    Some(release(why))
 }
 
 /// Why an Application loses the finalizer for its resources.
-const KEPT: &str =
-    "spec.syncPolicy.preserveResourcesOnDeletion of the ApplicationSet keeps its resources";
+const KEPT: &str = "spec.syncPolicy.preserveResourcesOnDeletion of the ApplicationSet";
 
 /// What has to happen before anything is deleted; `None` when all generated
 /// Applications can be written.

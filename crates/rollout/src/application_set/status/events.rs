@@ -148,7 +148,8 @@ pub(crate) fn written(outcome: &WriteOutcome, writes: &WritePlan) -> Option<SetE
             let mut deletes = writes.deletes.iter();
             let release = deletes.find(|delete| delete.name == *application)?.release.as_ref()?;
             let text = format!(
-                "Removed the finalizer {RESOURCES_FINALIZER} of Application {application}: {}",
+                "Removed the finalizer {RESOURCES_FINALIZER} of Application {application}, so its \
+                 resources stay: {}",
                 release.why
             );
             return Some(SetEvent::normal("Updated", "Write", text));

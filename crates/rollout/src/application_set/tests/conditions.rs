@@ -231,7 +231,7 @@ fn settings_that_are_gone_are_named_until_they_are_back() {
     let message = condition["message"].as_str().unwrap();
     assert!(message.contains("ConfigMap argocd-cm and Secret argocd-secret"), "{message}");
     assert_eq!(gone["health"], before["health"]);
-    let report = report_input::read_set(&stored(&gone));
+    let report = status::report_input::read_set(&stored(&gone));
     assert!(report.status.problems.iter().any(|problem| problem.kind == "SettingsAbsent"));
     input.absent.clear();
     assert_eq!(compute(&stored(&gone), &input, at), before);
