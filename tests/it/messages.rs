@@ -81,7 +81,7 @@ const READERS: [(&str, &str, &str); 44] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 46] = [
+const NO_MESSAGE: [(&str, &[&str]); 48] = [
     ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -104,8 +104,11 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
     ("application/project/mod.rs", &[".git", "://", "oci://", "own", "prefix"]),
     ("engine/external_urls.rs", &["://", "LINK"]),
     ("application/status/warnings.rs", &["prefix"]),
-    ("rollout/application_set/deletion/deletion_guard.rs", &["place"]),
-    ("rollout/application_set/generate/generator_history.rs", &["ELEMENT"]),
+    ("rollout/application_set/deletion/deletion_guard.rs", &["CLUSTER_SECRETS", "place"]),
+    ("rollout/application_set/generate/generated.rs", &["RESOURCES_FINALIZER"]),
+    ("rollout/application_set/generate/generator_history.rs", &["ELEMENT", "]."]),
+    // Digests, as the status of a run has them.
+    ("rollout/rollout/run/quarantine.rs", &["NUMBER"]),
     ("rollout/application_set/plan/patch.rs", &["operation"]),
     ("rollout/application_set/generate/preserve.rs", &["prefix"]),
     ("rollout/application_set/generate/shape.rs", &["<no value>", "{{", "}}"]),

@@ -102,7 +102,11 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
         let all = commands(run, &at).into_iter();
         all.map(|(what, command)| format!("{what}: {command}").into()).collect()
     };
-    let by_itself = || Action::nothing("the run goes back, and continues by itself");
+    // A way back that has failed holds those after it.
+    let by_itself = || match run.status.failed > 0 {
+        true => of_run(),
+        false => vec![Action::nothing("the run goes back, and continues by itself")],
+    };
     let found: Vec<Action> = match wait.kind {
         WaitKind::RollbackFailed => {
             let retry = wavegate("retry", set.namespace(), set.name());
@@ -120,7 +124,7 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
         }
         // It has ended, and the status of the set does not say so yet.
         WaitKind::Confirmation | WaitKind::Operation | WaitKind::OtherOperation => match is_back {
-            true => vec![by_itself()],
+            true => by_itself(),
             false => of_run(),
         },
         WaitKind::HeldByPerson => {
@@ -160,13 +164,13 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
         }
         WaitKind::Promotion | WaitKind::MaxUpdate | WaitKind::StatusFull | WaitKind::ManualSync => {
             match about_run(waiting) {
-                _ if is_back => vec![by_itself()],
+                _ if is_back => by_itself(),
                 of_run if !of_run.is_empty() => of_run,
                 _ if wait.kind == WaitKind::ManualSync => of_run(),
                 _ => vec![by_kind(waiting)],
             }
         }
-        WaitKind::RollingBack if !member.is_operating() => vec![by_itself()],
+        WaitKind::RollingBack if !member.is_operating() => by_itself(),
         _ => return None,
     };
     Some(found)

@@ -83,6 +83,10 @@ fn no_advice_leads_forward_out_of_a_rollback_as_st_062() {
                 if is_back {
                     assert!(!all.contains("roll the same out"), "{what}");
                 }
+                // The others wait for the one whose way back has failed.
+                if is_back && failed > 0 && kind == WaitKind::RollingBack && entry == "Waiting" {
+                    assert!(all.contains("wavegate retry"), "{what}");
+                }
                 if kind == WaitKind::RollbackFailed && entry == "Waiting" {
                     assert!(all.contains("wavegate retry"), "{what}");
                 }

@@ -23,7 +23,7 @@ const NAMES: usize = 500;
 const SEPARATOR: char = '.';
 
 /// The text for the status of a run that begins.
-pub fn text(rows: &[Row<'_>]) -> String {
+pub fn health_text(rows: &[Row<'_>]) -> String {
     let part = |health: HealthStatus| {
         let is_so = |row: &&Row<'_>| row.member.observed.is_some_and(|seen| seen.health == health);
         let all = rows.iter().filter(is_so).map(|row| name_digest(row.member.name)).collect();
@@ -33,7 +33,7 @@ pub fn text(rows: &[Row<'_>]) -> String {
 }
 
 /// Tells the rows what the text of a run says of them; nothing when an earlier version began it.
-pub fn tell(text: &str, rows: &mut [Row<'_>]) {
+pub fn tell_rows(text: &str, rows: &mut [Row<'_>]) {
     if text.is_empty() {
         return;
     }

@@ -43,7 +43,7 @@ pub(super) fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
     RolloutRunStatus {
         started_at: Some(Time(stored_time(now))),
         from,
-        health_before: health_before::text(rows),
+        health_before: health_before::health_text(rows),
         ..RolloutRunStatus::default()
     }
 }
