@@ -115,6 +115,9 @@ pub const RESOURCES_FINALIZER_FOREGROUND: &str =
 /// The same finalizer with background propagation.
 pub const RESOURCES_FINALIZER_BACKGROUND: &str =
     "resources-finalizer.argocd.argoproj.io/background";
+/// The finalizers that keep an Application until its resources are deleted.
+pub const RESOURCES_FINALIZERS: [&str; 3] =
+    [RESOURCES_FINALIZER, RESOURCES_FINALIZER_FOREGROUND, RESOURCES_FINALIZER_BACKGROUND];
 /// Finalizer: run PreDelete hooks (SE-511). Stages are appended after a `/`.
 pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
 /// Finalizer: delete the PreDelete hooks.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 resource! {
     /// Restricts the sources, destinations, resources and sync times of Applications.
@@ -230,4 +230,21 @@ lenient! {
         #[schemars(with = "Option<BTreeMap<String, JwtTokens>>")]
         pub jwt_tokens_by_role: Option<Value>,
     }
+}
+
+/// The project that Applications belong to which name none.
+pub const DEFAULT_PROJECT: &str = "default";
+
+/// A project that permits everything, as Argo CD creates it by the name [`DEFAULT_PROJECT`].
+pub fn permissive_project(name: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": crate::API_VERSION,
+        "kind": AppProject::KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"server": "*", "namespace": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        },
+    })
 }

@@ -57,7 +57,7 @@ pub mod tracking;
 pub mod unknown;
 pub mod yaml;
 
-pub use app_project::{AppProject, AppProjectSpec};
+pub use app_project::{AppProject, AppProjectSpec, DEFAULT_PROJECT, permissive_project};
 pub use app_spec::{ApplicationDestination, ApplicationSpec};
 pub use app_status::{ApplicationStatus, HealthStatus, SyncStatusCode};
 pub use application::Application;

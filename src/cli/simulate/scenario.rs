@@ -25,7 +25,7 @@ use wavegate_api::policy::POLICY;
 use wavegate_api::raw::{edit_metadata, object_at};
 use wavegate_api::run::RUN;
 use wavegate_api::unknown::nearest_name;
-use wavegate_api::{AppProject, ApplicationSet, Raw};
+use wavegate_api::{AppProject, ApplicationSet, Raw, permissive_project};
 use wavegate_application::access::project_of;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_engine::names::some_of;
@@ -341,17 +341,9 @@ fn as_written(mut object: Value, namespace: &str) -> Value {
 /// The project of this name with its sync windows: what it permits is not simulated.
 fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
     let windows = given.and_then(|given| given.spec().get("syncWindows").cloned());
-    json!({
-        "apiVersion": wavegate_api::API_VERSION,
-        "kind": "AppProject",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "sourceRepos": ["*"],
-            "destinations": [{"namespace": "*", "server": "*"}],
-            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-            "syncWindows": windows.filter(Value::is_array).unwrap_or_else(|| json!([])),
-        },
-    })
+    let mut project = permissive_project(name, namespace);
+    project["spec"]["syncWindows"] = windows.filter(Value::is_array).unwrap_or_else(|| json!([]));
+    project
 }
 
 /// From two thirds to four thirds of a time.

@@ -11,6 +11,7 @@ use crate::cli::run::open_sources;
 use kube_sim::Server;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::tracking::TrackingMethod;
+use wavegate_api::{DEFAULT_PROJECT, permissive_project};
 use wavegate_cluster::act;
 use wavegate_controller::settings::ApplicationSettings;
 use wavegate_engine::sync::{self, wave_delay};
@@ -48,22 +49,13 @@ impl ControlPlane {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
         });
-        let project = json!({
-            "apiVersion": "argoproj.io/v1alpha1",
-            "kind": "AppProject",
-            "metadata": {"name": "default", "namespace": NAMESPACE},
-            "spec": {
-                "sourceRepos": ["*"],
-                "destinations": [{"server": "*", "namespace": "*"}],
-                "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-            },
-        });
+        let project = permissive_project(DEFAULT_PROJECT, NAMESPACE);
         let application = json!({
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "Application",
             "metadata": {"name": instance, "namespace": NAMESPACE},
             "spec": {
-                "project": "default",
+                "project": DEFAULT_PROJECT,
                 "destination": {"server": IN_CLUSTER_SERVER, "namespace": manifests.namespace},
                 "source": {"repoURL": source, "path": "."},
             },

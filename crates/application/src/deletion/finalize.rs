@@ -44,11 +44,6 @@ const LISTED_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// for how long.
 pub type UnlistedKinds = BTreeMap<String, (String, Duration)>;
 
-const CASCADE: [&str; 3] = [
-    names::RESOURCES_FINALIZER,
-    names::RESOURCES_FINALIZER_FOREGROUND,
-    names::RESOURCES_FINALIZER_BACKGROUND,
-];
 const HOOKS: [&str; 4] = [
     names::PRE_DELETE_FINALIZER,
     names::PRE_DELETE_CLEANUP_FINALIZER,
@@ -172,7 +167,7 @@ impl Plan {
 pub fn is_held(app: &Fields) -> bool {
     app.metadata.finalizers.iter().any(|own| {
         let own = own.as_str();
-        CASCADE.contains(&own) || HOOKS.contains(&own)
+        names::RESOURCES_FINALIZERS.contains(&own) || HOOKS.contains(&own)
     })
 }
 
@@ -249,7 +244,10 @@ pub fn finalize_deletion(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
         }
         Ok(DeletionInput::Nowhere(why)) => {
             // Nothing can be deleted, so the finalizers go.
-            remove(finalizers, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
+            remove(
+                finalizers,
+                &[names::RESOURCES_FINALIZERS.as_slice(), HOOKS.as_slice()].concat(),
+            );
             let left = format!("finalizers are removed without deleting resources: {why}");
             Plan { left: Some(left), ..Plan::default() }
         }
@@ -287,7 +285,7 @@ impl Finalizer<'_> {
                 CascadeStep::Done => match self.outside().or_else(|| self.waits_for_kinds()) {
                     Some(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
                     None => {
-                        remove(finalizers, &CASCADE);
+                        remove(finalizers, &names::RESOURCES_FINALIZERS);
                         left = self.left();
                         Plan::default()
                     }

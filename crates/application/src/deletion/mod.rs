@@ -44,8 +44,8 @@ const OF_ARGO_CD: [&str; 3] =
 /// How far the clock of a person may be ahead.
 const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
-/// When somebody has confirmed deletions (SE-313, SE-315). What is far ahead would confirm those,
-/// too, that nobody has asked for yet: it counts for nothing.
+/// When deletions were confirmed (SE-313, SE-315). A time far in the future would also confirm
+/// deletions that are requested later, so it is ignored.
 pub(crate) fn approved_at(application: &Value, now: Timestamp) -> Option<Timestamp> {
     let latest = now.checked_add(AHEAD).ok()?;
     deletion_approved(application).filter(|at| *at <= latest)

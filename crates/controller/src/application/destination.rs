@@ -51,7 +51,7 @@ impl ResolvedDestination {
     ///
     /// # Errors
     ///
-    /// When it cannot be told as whom.
+    /// When the user is not known.
     pub fn client(&self) -> Result<kube::Client, String> {
         writing_client(&self.destination.cluster, &self.acting)
     }

@@ -39,20 +39,23 @@ pub(super) async fn restore_owners(
     }
     for run in &lost {
         let (name, uid) = (&set.id.name, &set.id.uid);
-        match rollout_run::restore_owner(client, &plane.runs, run, name, uid).await {
+        let failure = match rollout_run::restore_owner(client, &plane.runs, run, name, uid).await {
             Ok(Written::Done(_)) => {
                 tracing::warn!(run = %run.key(), "the run had lost its owner reference, which is restored");
-            }
-            Ok(Written::Refused(reason)) => {
-                tracing::warn!(run = %run.key(), reason, "cannot restore the owner reference of the run");
+                continue;
             }
             // Its next event, or the next reconcile, asks for it again.
-            Ok(Written::Unchanged | Written::Outdated | Written::Absent | Written::Taken) => {}
-            Err(error) => {
-                let error = error_reason(&error);
-                tracing::warn!(run = %run.key(), error, "cannot restore the owner reference of the run");
+            Ok(Written::Unchanged | Written::Outdated | Written::Absent | Written::Taken) => {
+                continue;
             }
-        }
+            Ok(Written::Refused(reason)) => reason,
+            Err(error) => error_reason(&error),
+        };
+        tracing::warn!(
+            run = %run.key(),
+            error = failure,
+            "cannot restore the owner reference of the run"
+        );
     }
     observation.observe_runs(runs_of(plane, &set.id));
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use http::{HeaderMap, StatusCode};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -26,7 +26,6 @@ use crate::context::Core;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh};
 use wavegate_cluster::act::commands::refresh;
-use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_rollout::webhook::{self, Provider, Push, RefusedWebhook, SECRET, Secrets};
@@ -258,7 +257,7 @@ impl Webhook {
     /// Also sets that are asked already: what answers that may have read the repository before the
     /// push (AS-420). `last` is when the last of the events was received.
     async fn process_sets(self: &Arc<Self>, pushes: Arc<Vec<Push>>, last: Instant) {
-        let cache = &self.core.control_plane.sets;
+        let cache = Arc::clone(&self.core.control_plane.sets);
         let is_own_only = self.settings.namespaces.is_empty();
         let settings = self.settings.clone();
         let meant = move |object: &StoredObject| {
@@ -267,8 +266,9 @@ impl Webhook {
                 && pushes.iter().any(|push| webhook::uses_push(&seen.spec.generators, push));
             is_meant.then(|| object.key())
         };
-        let listed = || cache.all();
-        let found = match self.matching(cache, listed, SET, is_own_only, meant).await {
+        let is_listed = cache.is_listed();
+        let listed = is_listed.then_some(move || cache.all());
+        let found = match self.matching(listed, SET, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
@@ -284,10 +284,13 @@ impl Webhook {
     /// The same for Applications (SE-379).
     async fn process_applications(self: &Arc<Self>, pushes: Arc<Vec<Push>>, last: Instant) {
         let Some(settings) = self.applications.clone() else { return };
-        let cache = &self.core.control_plane.applications;
+        let (webhook, concerned) = (Arc::clone(self), Arc::clone(&pushes));
         let is_own_only = settings.namespaces.is_empty();
-        let concerned = Arc::clone(&pushes);
-        let listed = || self.deployed.users(cache, &concerned).unwrap_or_else(|| cache.all());
+        let is_listed = self.core.control_plane.applications.is_listed();
+        let listed = is_listed.then_some(move || {
+            let cache = &webhook.core.control_plane.applications;
+            webhook.deployed.users(cache, &concerned).unwrap_or_else(|| cache.all())
+        });
         let meant = move |object: &StoredObject| {
             if !settings.covers(object.namespace()) {
                 return None;
@@ -296,7 +299,7 @@ impl Webhook {
             let deploys = pushes.iter().any(|push| webhook::deploys_push(&application, push));
             deploys.then(|| (object.key(), is_hard(&application)))
         };
-        let found = match self.matching(cache, listed, APPLICATION, is_own_only, meant).await {
+        let found = match self.matching(listed, APPLICATION, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: Applications cannot be listed");
@@ -360,25 +363,23 @@ impl Webhook {
         }
     }
 
-    /// The objects of a kind that are meant, from those of the cache that are `listed` or, while this replica waits for the
-    /// lease, from the API server, of which one page is kept.
+    /// The objects of a kind that are meant, of those that the cache has `listed` or, while this
+    /// replica waits for the lease, of those of the API server, of which one page is kept.
     async fn matching<T: Send + 'static>(
         &self,
-        cache: &Cache,
-        listed: impl FnOnce() -> Vec<StoredObject>,
+        listed: Option<impl FnOnce() -> Vec<StoredObject> + Send + 'static>,
         kind: &str,
         is_own_only: bool,
         meant: impl Fn(&StoredObject) -> Option<T> + Send + Sync + 'static,
     ) -> Result<Vec<T>, String> {
         let meant = Arc::new(meant);
-        // Generators and sources of users may be large.
-        let among = |objects: Vec<StoredObject>| {
-            let meant = Arc::clone(&meant);
-            let found = move || objects.iter().filter_map(|one| meant(one)).collect::<Vec<_>>();
-            async move { tokio::task::spawn_blocking(found).await.unwrap_or_default() }
+        let among = |objects: Vec<StoredObject>, meant: &dyn Fn(&StoredObject) -> Option<T>| {
+            objects.iter().filter_map(meant).collect::<Vec<_>>()
         };
-        if cache.listed().now_or_never().is_some() {
-            return Ok(among(listed()).await);
+        // Generators and sources of users may be large.
+        if let Some(listed) = listed {
+            let found = tokio::task::spawn_blocking(move || among(listed(), &*meant));
+            return Ok(found.await.unwrap_or_default());
         }
         let own = &self.settings.control_plane_namespace;
         let namespace = is_own_only.then_some(own.as_str());
@@ -386,7 +387,9 @@ impl Webhook {
         let (mut found, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
             let page = api.list(&params).await.map_err(|error| error_reason(&error))?;
-            found.extend(among(page.items).await);
+            let meant = Arc::clone(&meant);
+            let of_page = tokio::task::spawn_blocking(move || among(page.items, &*meant));
+            found.extend(of_page.await.unwrap_or_default());
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(found),

@@ -5,12 +5,9 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::watch::failure::{error_reason, has_code};
-use crate::watch::object::kind_resource;
+use crate::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_api::annotations::{RESOURCES_FINALIZER, finalizers_of};
-use wavegate_api::{AppProject, Raw};
-
-/// The project of Applications that name none.
-const DEFAULT_PROJECT: &str = "default";
+use wavegate_api::{AppProject, DEFAULT_PROJECT, Raw, permissive_project};
 
 /// Creates the project `default`, which permits everything, as Argo CD does, unless there is one:
 /// that is never changed. Returns whether it was missing.
@@ -20,16 +17,11 @@ const DEFAULT_PROJECT: &str = "default";
 /// The error of the request.
 pub async fn create_default(client: &kube::Client, namespace: &str) -> Result<bool, kube::Error> {
     let resource = kind_resource(AppProject::KIND);
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let api: Api<StoredObject> = kind_api(client, Some(namespace), &resource);
     if api.get_opt(DEFAULT_PROJECT).await?.is_some() {
         return Ok(false);
     }
-    let mut project = DynamicObject::new(DEFAULT_PROJECT, &resource);
-    project.data = json!({"spec": {
-        "sourceRepos": ["*"],
-        "destinations": [{"server": "*", "namespace": "*"}],
-        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-    }});
+    let project = permissive_project(DEFAULT_PROJECT, namespace).into();
     match api.create(&PostParams::default(), &project).await {
         Ok(_) => Ok(true),
         // Somebody else was faster.

@@ -150,7 +150,7 @@ impl Pending {
     }
 
     /// Takes the batch that has waited for the longest time, of those that are not tried again.
-    /// Its outcome must be told by [`Self::written`], [`Self::put_back`] or [`Self::refused`].
+    /// Its outcome must be recorded by [`Self::written`], [`Self::put_back`] or [`Self::refused`].
     pub fn take(&mut self) -> Option<(String, Batch)> {
         let owner = self.order.pop_front()?;
         self.begin(owner)

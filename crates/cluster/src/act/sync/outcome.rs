@@ -16,7 +16,7 @@ pub fn failed_outcome(error: &kube::Error) -> ActionResult {
     }
 }
 
-/// The outcome of an action that may have been carried out or not.
+/// The outcome of an action that may have been applied or not.
 pub fn unknown_outcome(why: impl std::fmt::Display) -> ActionResult {
     ActionResult::Unknown(why.to_string())
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use wavegate_api::ObjectKey;
@@ -14,13 +13,22 @@ use wavegate_rollout::webhook::{Push, Repository, deployed_repositories};
 
 /// The index. It reads an Application anew when an event comes after a change of it.
 #[derive(Debug, Default)]
-pub(super) struct Index(Mutex<Option<Followed>>);
+pub(super) struct Index {
+    /// Locked for moments only, since the changes are followed where nothing may block.
+    followed: Mutex<Option<Followed>>,
+    /// Locked while Applications are read.
+    known: Mutex<Known>,
+}
 
 #[derive(Debug)]
 struct Followed {
     changes: UnboundedReceiver<ObjectChange>,
     /// Applications that have changed since they were read.
     changed: BTreeSet<ObjectKey>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     deployed: BTreeMap<ObjectKey, Vec<Option<Repository>>>,
     /// Those that deploy a repository; `None` has those that only a comparison finds.
     users: BTreeMap<Option<Repository>, BTreeSet<ObjectKey>>,
@@ -33,7 +41,7 @@ impl Index {
     pub async fn follow(&self, cache: &Cache) {
         self.begin(cache);
         std::future::poll_fn(|context| {
-            let mut followed = self.0.lock();
+            let mut followed = self.followed.lock();
             let Some(followed) = &mut *followed else { return std::task::Poll::Ready(()) };
             loop {
                 match std::task::ready!(followed.changes.poll_recv(context)) {
@@ -48,35 +56,33 @@ impl Index {
     fn begin(&self, cache: &Cache) {
         // What is there already comes as a change.
         let changes = cache.subscribe();
-        *self.0.lock() = Some(Followed {
-            changes,
-            changed: BTreeSet::new(),
-            deployed: BTreeMap::new(),
-            users: BTreeMap::new(),
-            reads: 0,
-        });
+        *self.followed.lock() = Some(Followed { changes, changed: BTreeSet::new() });
     }
 
     /// The Applications that may deploy the repository of one of these pushes; `None` before the
-    /// cache is followed.
+    /// cache is followed. Blocks while it reads those that have changed: at first the whole fleet.
     pub fn users(&self, cache: &Cache, pushes: &[Push]) -> Option<Vec<StoredObject>> {
-        let mut followed = self.0.lock();
-        let followed = followed.as_mut()?;
-        while let Ok(change) = followed.changes.try_recv() {
-            followed.changed.insert(change.key);
-        }
-        for key in std::mem::take(&mut followed.changed) {
-            followed.read(cache, key);
+        let mut known = self.known.lock();
+        let changed = {
+            let mut followed = self.followed.lock();
+            let followed = followed.as_mut()?;
+            while let Ok(change) = followed.changes.try_recv() {
+                followed.changed.insert(change.key);
+            }
+            std::mem::take(&mut followed.changed)
+        };
+        for key in changed {
+            known.read(cache, key);
         }
         let pushed = pushes.iter().flat_map(|push| &push.repositories).cloned().map(Some);
         let pushed: BTreeSet<Option<Repository>> = pushed.chain([None]).collect();
-        let keys = pushed.iter().filter_map(|one| followed.users.get(one)).flatten();
+        let keys = pushed.iter().filter_map(|one| known.users.get(one)).flatten();
         let keys: BTreeSet<&ObjectKey> = keys.collect();
         Some(keys.into_iter().filter_map(|key| cache.get(key)).collect())
     }
 }
 
-impl Followed {
+impl Known {
     fn read(&mut self, cache: &Cache, key: ObjectKey) {
         for former in self.deployed.remove(&key).unwrap_or_default() {
             if let Some(users) = self.users.get_mut(&former) {
@@ -88,8 +94,7 @@ impl Followed {
         }
         let Some(application) = cache.get(&key) else { return };
         self.reads += 1;
-        let application: Value = application.read().unwrap_or_default();
-        let deployed = deployed_repositories(&application);
+        let deployed = deployed_repositories(&application.parse());
         for one in &deployed {
             self.users.entry(one.clone()).or_default().insert(key.clone());
         }
@@ -99,7 +104,7 @@ impl Followed {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use wavegate_cluster::watch::control_plane::{Kind, Origin};
 
     use super::*;
@@ -127,7 +132,7 @@ mod tests {
             let found = index.users(&cache, &[push(url)]).unwrap();
             found.iter().map(|one| one.key().name).collect()
         };
-        let reads = || index.0.lock().as_ref().unwrap().reads;
+        let reads = || index.known.lock().reads;
         for number in 0..100 {
             let url = format!("https://g.example/team/repo-{number}");
             cache.wrote(application(&format!("a{number}"), &[&url], 1), Origin::Watch);

@@ -344,9 +344,10 @@ pub fn is_reverse(set: &Value) -> bool {
 /// Whether the resources of an Application stay when it is deleted: `preserveResourcesOnDeletion`,
 /// unless the template lists a finalizer for them itself (AS-160).
 pub fn keeps_resources(set: &Value) -> bool {
-    let listed = set.items("/spec/template/metadata/finalizers").iter().filter_map(Value::as_str);
+    let mut listed =
+        set.items("/spec/template/metadata/finalizers").iter().filter_map(Value::as_str);
     LiveSetSpec::of(set).sync_policy.preserve_resources_on_deletion
-        && !listed.into_iter().any(|finalizer| finalizer.contains(RESOURCES_FINALIZER))
+        && !listed.any(|finalizer| finalizer.contains(RESOURCES_FINALIZER))
 }
 
 /// The Applications by name. Of several with one name the first one is kept,

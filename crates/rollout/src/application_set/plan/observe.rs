@@ -17,8 +17,7 @@ use crate::rollout::phase::{
 };
 use crate::rollout::run::started::Started;
 use wavegate_api::annotations::{
-    REFRESH, RESOURCES_FINALIZER, RESOURCES_FINALIZER_BACKGROUND, RESOURCES_FINALIZER_FOREGROUND,
-    annotation_of, finalizers_of, is_skipped,
+    REFRESH, RESOURCES_FINALIZER, RESOURCES_FINALIZERS, annotation_of, finalizers_of, is_skipped,
 };
 use wavegate_api::conditions::application as condition;
 use wavegate_api::live::{LiveApplication, LiveOperationState, LiveSource};
@@ -98,8 +97,7 @@ impl HeldResources {
 
 /// Whether a finalizer keeps an Application until its resources are deleted.
 pub(in crate::application_set) fn is_for_resources(finalizer: &str) -> bool {
-    [RESOURCES_FINALIZER, RESOURCES_FINALIZER_FOREGROUND, RESOURCES_FINALIZER_BACKGROUND]
-        .contains(&finalizer)
+    RESOURCES_FINALIZERS.contains(&finalizer)
 }
 
 /// The merge patch that removes these finalizers from an Application; `None` when it has none of

@@ -32,8 +32,8 @@ pub fn health_text(rows: &[Row<'_>]) -> String {
     REMEMBERED.map(part).join(&SEPARATOR.to_string())
 }
 
-/// Tells the rows what the text of a run says of them; nothing when an earlier version began it.
-pub fn tell_rows(text: &str, rows: &mut [Row<'_>]) {
+/// Sets the health that the text of a run has for each row; none when an earlier version began it.
+pub fn set_health_before(text: &str, rows: &mut [Row<'_>]) {
     if text.is_empty() {
         return;
     }

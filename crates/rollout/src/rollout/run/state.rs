@@ -226,7 +226,7 @@ impl State {
     pub fn judge(&mut self, input: &RunInput<'_>, rows: &mut [Row<'_>], now: Timestamp) {
         self.is_paused = paused::paused(input);
         let Some(name) = self.name.clone() else { return };
-        health_before::tell_rows(&self.status.health_before, rows);
+        health_before::set_health_before(&self.status.health_before, rows);
         for row in rows.iter_mut() {
             let revisions = row.entry.as_ref().map(|entry| entry.target_revisions.as_slice());
             row.run.is_started = row.member.started.is_some_and(|started| {
