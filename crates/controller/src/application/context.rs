@@ -197,14 +197,16 @@ impl Context {
     }
 
     /// Waits for a repository; the worker slot is available to others in the meantime.
-    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
-        self.slots.lend_slot(work).await
+    pub fn lend_slot<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        self.slots.lend_slot(work)
     }
 
     /// The same for the writes of a sync: a cluster that answers holds no more reconciles in memory
     /// than there are slots, and one that does not, or waits for an object to go, holds no slot.
-    pub async fn lend_slot_of_sync<T>(&self, work: impl Future<Output = T>) -> T {
-        self.slots.lend_slot_after(SYNCING, work).await
+    pub fn lend_slot_of_sync<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        // On the heap: it would make the future of each reconcile larger.
+        let work = Box::pin(work);
+        self.slots.lend_slot_after(SYNCING, work)
     }
 
     /// Waits until something may be decided that evaluates expressions of users. The worker slot

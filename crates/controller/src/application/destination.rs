@@ -81,7 +81,7 @@ impl Reconciliation<'_> {
         let known = ctx.projects.get(access::project_name(&spec));
         let project = project_fact(known.as_ref());
         // Its credentials may come from a program.
-        let resolved = ctx.lend_slot(ctx.clusters.resolve(&spec.destination)).await;
+        let resolved = ctx.lend_slot(Box::pin(ctx.clusters.resolve(&spec.destination))).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let cluster = cluster_fact(&resolved, &problem);
         let applicant = Applicant {
@@ -151,7 +151,7 @@ impl Reconciliation<'_> {
         let spec = deletion_scope::deletion_spec(self.app.raw());
         let known = ctx.projects.get(access::project_name(&spec));
         // Its credentials may come from a program.
-        let resolved = ctx.lend_slot(ctx.clusters.resolve(&spec.destination)).await;
+        let resolved = ctx.lend_slot(Box::pin(ctx.clusters.resolve(&spec.destination))).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let applicant = Applicant {
             namespace: &key.namespace,

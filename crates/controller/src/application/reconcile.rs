@@ -76,8 +76,8 @@ pub async fn reconcile(
     // Whatever it waits for deeper down, its project and it take their turns.
     let caller = Caller::new(access::project_of(this.app.raw()), &key.to_string());
     let wait = match ctx.settings.dry_run {
-        true => on_behalf_of(caller, this.dry_run()).await,
-        false => on_behalf_of(caller, this.run()).await?,
+        true => on_behalf_of(caller, Box::pin(this.dry_run())).await,
+        false => on_behalf_of(caller, Box::pin(this.run())).await?,
     };
     let wait = steps::wait_until(&this.app, &this.cached.memory, wait, &ctx.intervals(key));
     tracing::debug!(application = %key, ?wait, "end of reconcile");

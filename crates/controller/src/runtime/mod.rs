@@ -92,7 +92,8 @@ pub async fn run<C: Reconciler>(
             let reconcile = controller.reconcile(&key, trigger);
             // Of a namespace, until more is known.
             let caller = Caller::new(&key.namespace, &key.name);
-            let ended = on_behalf_of(caller, contained(controller.as_ref(), &key, reconcile)).await;
+            let reconcile = Box::pin(contained(controller.as_ref(), &key, reconcile));
+            let ended = on_behalf_of(caller, reconcile).await;
             drop(slot);
             if let Some(pause) = queue.done(&key, trigger, ended) {
                 tracing::debug!(?pause, "reconciled again after a pause");

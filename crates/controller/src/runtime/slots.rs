@@ -27,8 +27,8 @@ impl Slots {
 
     /// Waits for `work`; after a short time, the slot of this reconcile is lent until the
     /// work is done.
-    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
-        self.lend_slot_after(LENT_AFTER, work).await
+    pub fn lend_slot<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        self.lend_slot_after(LENT_AFTER, work)
     }
 
     /// The same after this time.
