@@ -232,7 +232,6 @@ cases! {
     policies::people_pause_abort_and_retry: -, -;
     notify::each_transition_arrives_once_and_is_signed: -, -;
     notify::sinks_that_fail_hold_nobody_up: -, -;
-    notify::policies_take_turns_with_their_sinks: -, -;
     notify::what_was_not_delivered_is_sent_after_a_kill: -, kill;
     notify::private_addresses_are_refused: -, -;
     policy_objects::bad_policies_and_runs_are_refused_with_a_message: -, admission;
