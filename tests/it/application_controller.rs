@@ -93,6 +93,7 @@ mod spec_fields;
 mod spec_rules;
 mod status_fields;
 mod switches;
+mod turns;
 mod unknown_state;
 mod unusual_operations;
 mod variables;

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use turns::{Caller, current_caller};
 
 use self::known::{Key, KnownResults, Sees, size};
 use self::part::part;
@@ -122,9 +123,10 @@ impl Workers {
         time: Duration,
     ) -> Result<(Vec<Value>, bool), EvalError> {
         let limits = EvalLimits { time, memory: MEMORY, output: OUTPUT };
+        let caller = Caller { name: scope.into(), ..current_caller() };
         let mut attempt = 0;
         loop {
-            match pool().evaluate(Program::Jq, scope, input, limits).await {
+            match pool().evaluate(Program::Jq, &caller, input, limits).await {
                 Ok(Value::Array(mut results)) => {
                     let is_paused = results.last().is_some_and(|last| last["paused"] == true);
                     if is_paused {

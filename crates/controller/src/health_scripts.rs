@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use turns::Caller;
 
 use wavegate_api::Raw;
 
@@ -142,7 +143,7 @@ impl HealthScripts {
         };
         // Objects of one namespace are mostly those of one Application.
         let namespace = object.namespace();
-        let caller = format!("{} {namespace}", script.setting);
+        let caller = Caller::new(namespace, &script.setting);
         let asked = pool().evaluate_blocking(Program::Lua, &caller, &input, limits);
         let result = match asked {
             Ok(returned) => ScriptResult::read(&returned, now),

@@ -23,7 +23,6 @@ mod request;
 mod restrict;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod worker;
 
 use std::path::PathBuf;

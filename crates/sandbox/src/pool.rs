@@ -2,8 +2,10 @@
 //!
 //! A worker serves one request at a time and is kept. One that exceeds its time, dies, or
 //! answers nonsense is killed and fails only its request; the next request starts another
-//! one. Requests wait for a free worker by the turns of their callers (`turns`). Nothing here
-//! depends on a runtime, so that several may share a pool.
+//! one. Requests wait for a free worker by the turns of their callers (`crates/turns`): what may
+//! take long and is not known to do so runs for a moment first, so that a short evaluation does
+//! not wait for the ends of long ones. Nothing here depends on a runtime, so that several may share
+//! a pool.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
@@ -13,10 +15,10 @@ use futures::channel::oneshot;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
+use turns::{Caller, Turn, Turns, WorkLength};
 
 use super::process::{Worker, WorkerProgram};
 use super::request::{EvalError, EvalLimits};
-use super::turns::{Turn, Turns};
 use super::{Program, protocol};
 
 /// The longest pause before a worker is started after others died.
@@ -31,8 +33,8 @@ const LONGEST_REFUSAL: Duration = Duration::from_secs(30);
 /// How a pool starts workers.
 #[derive(Clone, Debug)]
 pub struct PoolSettings {
-    /// Number of workers. Default 3: with fewer, evaluations that run until their limit could
-    /// take those of all others.
+    /// Number of workers. Default 4: with fewer, one project could hold them all, or
+    /// evaluations that run until their limit could take those of all others.
     pub workers: usize,
     /// Whether a worker is refused where the kernel cannot confine it. Default no.
     pub required: bool,
@@ -42,7 +44,7 @@ pub struct PoolSettings {
 
 impl Default for PoolSettings {
     fn default() -> Self {
-        Self { workers: 3, required: false, memory: 1 << 30 }
+        Self { workers: 4, required: false, memory: 1 << 30 }
     }
 }
 
@@ -104,8 +106,8 @@ impl WorkerPool {
         SETTINGS.get_or_init(|| settings);
     }
 
-    /// Evaluates `input` in a worker. `caller` is on whose behalf, such as the name of an
-    /// Application: callers take turns, and none of them can hold all workers.
+    /// Evaluates `input` in a worker. `caller` is on whose behalf, such as an Application of a
+    /// project: callers take turns, and none of them can hold all workers.
     ///
     /// Cancel-safe: a dropped future leaves its worker busy until the limit at most.
     ///
@@ -115,14 +117,38 @@ impl WorkerPool {
     pub async fn evaluate(
         &self,
         program: Program,
-        caller: &str,
+        caller: &Caller,
         input: &(impl Serialize + Sync + ?Sized),
         limits: EvalLimits,
     ) -> Result<Value, EvalError> {
-        let request = protocol::request(program, input, &limits)?;
-        let closed = || EvalError::Unavailable("the pool is closed".to_owned());
-        let turn = self.turns.take(caller, program.may_take_long()).await.ok_or_else(closed)?;
-        let slow = program.slow_after();
+        let length = if program.may_take_long() { WorkLength::Long } else { WorkLength::Short };
+        loop {
+            // Before its turn, since a request that is too large takes none.
+            let mut request = protocol::request(program, input, &limits)?;
+            let turn = self.turns.take(caller, length).await;
+            // How long it takes is not known before; if it is longer than a moment, it goes on
+            // among the slow ones.
+            let is_trial = length == WorkLength::Long && !turn.is_of_slow();
+            let time = if is_trial { limits.time.min(program.slow_after()) } else { limits.time };
+            let asked = EvalLimits { time, ..limits };
+            if time < limits.time {
+                request = protocol::request(program, input, &asked)?;
+            }
+            match self.run(request, asked, program.slow_after(), turn).await {
+                Err(EvalError::TimedOut(_)) if time < limits.time => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Has an idle worker answer a request.
+    async fn run(
+        &self,
+        request: Vec<u8>,
+        limits: EvalLimits,
+        slow: Duration,
+        turn: Turn,
+    ) -> Result<Value, EvalError> {
         let (answer, result) = oneshot::channel();
         // There is an idle thread, or there are fewer threads than turns.
         let idle = self.shared.idle.lock().pop();
@@ -144,7 +170,7 @@ impl WorkerPool {
     pub fn evaluate_blocking(
         &self,
         program: Program,
-        caller: &str,
+        caller: &Caller,
         input: &(impl Serialize + Sync + ?Sized),
         limits: EvalLimits,
     ) -> Result<Value, EvalError> {

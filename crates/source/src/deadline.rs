@@ -26,6 +26,14 @@ pub(crate) fn limited<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Does what waits for others, which does not count.
+pub(crate) fn paused<T>(work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    END.set(END.get().map(|end| end + began.elapsed()));
+    done
+}
+
 /// Whether the work on this thread has taken too long; never without a limit.
 pub(crate) fn is_over() -> bool {
     END.get().is_some_and(|end| Instant::now() >= end)

@@ -1,9 +1,10 @@
-//! Limits parallel requests per Git server, so that unavailable servers do not block
-//! available ones.
+//! Limits parallel requests per server, so that unavailable servers do not block available ones,
+//! nor a slow one the others.
 //!
 //! - Each host has a fixed number of slots, whatever the number of its repositories.
 //! - Hosts and repositories that have not answered yet, or no longer answer, share
-//!   separate slots.
+//!   separate slots. A request that takes long mostly waits, too, and goes on in one of these.
+//! - Projects take turns, and the Applications of each.
 //! - After failures, requests pause for a time that doubles each time; during the pause,
 //!   the last error is returned at once.
 
@@ -12,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use turns::{Turn, Turns, WorkLength, current_caller};
 
 use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
@@ -24,6 +26,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Failures in a row before a whole host is paused: one failing repository does not mean
 /// that the host is unavailable.
 const HOST_FAILURES: u32 = 3;
+
+/// How long a request holds a slot of those that answer: a server that sends little, for longer
+/// and longer, would have those of all others.
+const WAITS_AFTER: Duration = Duration::from_millis(500);
 
 /// Most hosts that are kept; beyond that, unused ones are removed.
 const MAX_HOSTS: usize = 4096;
@@ -64,7 +70,7 @@ impl Availability {
 
 #[derive(Debug)]
 struct Host {
-    slots: Arc<Semaphore>,
+    turns: Turns,
     availability: Mutex<Availability>,
 }
 
@@ -73,25 +79,37 @@ struct Host {
 pub(super) struct Hosts {
     known: Mutex<HashMap<String, Arc<Host>>>,
     /// Slots of available hosts.
-    available: Arc<Semaphore>,
-    /// Slots of hosts that have not answered yet, or no longer answer.
-    unconfirmed: Arc<Semaphore>,
+    available: Turns,
+    /// Slots of hosts that have not answered yet, or no longer answer, and of what takes long.
+    unconfirmed: Turns,
     per_host: usize,
     backoff: Duration,
 }
 
-/// Permission to run one `git` process, until it is dropped.
+/// Permission to ask a server, such as by one `git` process, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
-    _permits: [Option<OwnedSemaphorePermit>; 2],
+    _of_host: Option<Turn>,
+    /// Of those that answer, or after a while of those that wait.
+    _shared: Arc<Mutex<Turn>>,
+    /// What takes the other slot.
+    moves: Option<AbortHandle>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(moves) = &self.moves {
+            moves.abort();
+        }
+    }
 }
 
 impl Hosts {
     pub(super) fn new(limits: &SourceLimits) -> Self {
         Self {
             known: Mutex::default(),
-            available: Arc::new(Semaphore::new(limits.parallel.max(1))),
-            unconfirmed: Arc::new(Semaphore::new(limits.unconfirmed.max(1))),
+            available: Turns::new(limits.parallel),
+            unconfirmed: Turns::new(limits.unconfirmed),
             per_host: limits.per_host.max(1),
             backoff: limits.backoff,
         }
@@ -110,19 +128,34 @@ impl Hosts {
     ) -> Result<Permit, SourceError> {
         let Some(name) = host_of(address) else {
             // A local directory is always available.
-            let permit = self.available.clone().acquire_owned().await.ok();
-            return Ok(Permit { _permits: [None, permit] });
+            let shared = Arc::new(Mutex::new(self.available.take_mine().await));
+            return Ok(Permit { _of_host: None, _shared: shared, moves: None });
         };
         let host = self.host(&name);
         self.check_paused(address, &name, &host, repository)?;
-        let per_host = host.slots.clone().acquire_owned().await.ok();
+        let of_host = host.turns.take_mine().await;
         self.check_paused(address, &name, &host, repository)?;
         let answers = host.availability.lock().answered && repository.lock().failures == 0;
         let shared = if answers { &self.available } else { &self.unconfirmed };
-        let shared = shared.clone().acquire_owned().await.ok();
+        let shared = Arc::new(Mutex::new(shared.take_mine().await));
         // Another request may have failed in the meantime.
         self.check_paused(address, &name, &host, repository)?;
-        Ok(Permit { _permits: [per_host, shared] })
+        let moves = answers.then(|| self.moved(&shared));
+        Ok(Permit { _of_host: Some(of_host), _shared: shared, moves })
+    }
+
+    /// Moves a request that takes long to the slots of those that wait.
+    fn moved(&self, shared: &Arc<Mutex<Turn>>) -> AbortHandle {
+        let (caller, waiting) = (current_caller(), self.unconfirmed.clone());
+        let held = Arc::downgrade(shared);
+        let moves = tokio::spawn(async move {
+            tokio::time::sleep(WAITS_AFTER).await;
+            let turn = waiting.take(&caller, WorkLength::Short).await;
+            let Some(held) = held.upgrade() else { return };
+            let former = std::mem::replace(&mut *held.lock(), turn);
+            former.took(true);
+        });
+        moves.abort_handle()
     }
 
     /// Whether a request may be sent, without waiting for a slot.
@@ -220,8 +253,8 @@ impl Hosts {
             known.retain(|_, host| Arc::strong_count(host) > 1);
         }
         let new = || {
-            let slots = Arc::new(Semaphore::new(self.per_host));
-            Arc::new(Host { slots, availability: Mutex::default() })
+            let turns = Turns::new(self.per_host);
+            Arc::new(Host { turns, availability: Mutex::default() })
         };
         known.entry(name.to_owned()).or_insert_with(new).clone()
     }

@@ -1,5 +1,5 @@
-//! What is fetched while a source is rendered: within the limits by server that checkouts have,
-//! and while others may use the place of the caller.
+//! What a rendering waits for: servers, within the limits that checkouts have, programs, and
+//! workers. Others may use the place of the caller meanwhile, and all of them take turns.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,14 +7,20 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use turns::Turns;
 
 use crate::error::SourceError;
 use crate::git::address::Address;
 use crate::hosts::{Availability, Hosts};
+use crate::process::run::{Failure, Output, Run};
+use crate::process::slots::ProgramSlots;
+use crate::process::tools::Programs;
 
 /// Most programs and plugins at a time whose servers are not known.
 const OTHERS: usize = 16;
+
+/// Most sources at a time whose evaluations wait for workers, each on a thread.
+const EVALUATIONS: usize = 64;
 
 /// Most groups of servers whose availability is kept.
 const MAX_KNOWN: usize = 1_024;
@@ -25,7 +31,7 @@ pub trait Lend: fmt::Debug + Send + Sync {
     fn lend<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, ()>;
 }
 
-/// How rendering uses the network. Cheap to clone; the default has no limits.
+/// How rendering waits for what others use, too. Cheap to clone; the default has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     shared: Option<Arc<Shared>>,
@@ -38,12 +44,20 @@ pub(super) struct Shared {
     hosts: Arc<Hosts>,
     /// By what identifies some servers, with the credentials for them.
     known: Mutex<HashMap<String, Arc<Mutex<Availability>>>>,
-    others: Semaphore,
+    others: Turns,
+    programs: ProgramSlots,
+    evaluations: Turns,
 }
 
 impl Shared {
-    pub(super) fn new(hosts: Arc<Hosts>) -> Self {
-        Self { hosts, known: Mutex::default(), others: Semaphore::new(OTHERS) }
+    pub(super) fn new(hosts: Arc<Hosts>, programs: &Programs) -> Self {
+        Self {
+            hosts,
+            known: Mutex::default(),
+            others: Turns::new(OTHERS),
+            programs: ProgramSlots::new(programs),
+            evaluations: Turns::new(EVALUATIONS),
+        }
     }
 
     fn availability(&self, id: &str) -> Arc<Mutex<Availability>> {
@@ -115,7 +129,30 @@ impl Network {
     pub(super) async fn other<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         self.lent(async {
             let _turn = match &self.shared {
-                Some(shared) => shared.others.acquire().await.ok(),
+                Some(shared) => Some(shared.others.take_mine().await),
+                None => None,
+            };
+            work.await
+        })
+        .await
+    }
+
+    /// Runs a program that works, and waits for no server.
+    pub(super) async fn program(&self, run: Run<'_>) -> Result<Output, Failure> {
+        self.lent(async {
+            match &self.shared {
+                Some(shared) => shared.programs.run(run).await,
+                None => run.wait().await,
+            }
+        })
+        .await
+    }
+
+    /// Does what keeps a thread while it waits for workers.
+    pub(super) async fn evaluation<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        self.lent(async {
+            let _turn = match &self.shared {
+                Some(shared) => Some(shared.evaluations.take_mine().await),
                 None => None,
             };
             work.await
@@ -147,7 +184,8 @@ mod tests {
     /// A failure is that of all who need the server, until it may be asked again.
     #[tokio::test]
     async fn a_server_that_does_not_answer_is_asked_once() {
-        let shared = Shared::new(Arc::new(Hosts::new(&SourceLimits::default())));
+        let shared =
+            Shared::new(Arc::new(Hosts::new(&SourceLimits::default())), &Programs::default());
         let network = Network { shared: Some(Arc::new(shared)), lend: None };
         let server = |url: &str| Address::parse(url, Allow::default()).unwrap();
         let [away, well] = ["https://away.example.com/c", "https://well.example.com/c"].map(server);

@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-fn failed(app: &Value) -> bool {
+pub fn failed(app: &Value) -> bool {
     let conditions = app["status"]["conditions"].as_array();
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "ComparisonError"))
 }

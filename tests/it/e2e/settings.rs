@@ -31,7 +31,7 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
         "metadata": {"name": PARAMS},
         "data": {
             "reposerver.include.hidden.directories": "true",
-            "reposerver.parallelism.limit": "3",
+            "reposerver.git.request.timeout": "3s",
             "controler.sync.timeout.seconds": "60",
             "server.insecure": "true",
             "otlp.address": "",
@@ -74,14 +74,15 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
         let note = &notes(log, PARAMS, unused)[0];
         assert_eq!(
             note,
-            "reposerver.parallelism.limit is accepted without effect: controller.status.processors \
-             limits how many Applications are rendered at once"
+            "reposerver.git.request.timeout is accepted without effect: requests to Git servers \
+             have fixed limits (docs/reference/limits.md)"
         );
         let note = &notes(log, "argocd-cm", unknown)[0];
         assert!(note.contains("kustomize.version.v3.5.1 of ConfigMap argocd-cm"), "{note}");
     });
     let text = world.controller_log();
-    for line in ["reposerver.parallelism.limit is", "controler.sync.timeout.seconds is no setting"]
+    for line in
+        ["reposerver.git.request.timeout is", "controler.sync.timeout.seconds is no setting"]
     {
         assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
     }
@@ -91,7 +92,7 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
 
     // A change is reported; what stays is not reported again.
     let patch =
-        json!({"data": {"reposerver.parallelism.limit": null, "otlp.address": "otel:4317"}});
+        json!({"data": {"reposerver.git.request.timeout": null, "otlp.address": "otel:4317"}});
     patch_object(&world.client, Kind::ConfigMap, &namespace, PARAMS, &patch).await.unwrap();
     world
         .until("an Event of the change", |log| {

@@ -17,6 +17,7 @@ pub mod impersonation;
 pub mod mutation_cache;
 pub mod object;
 pub mod read_only;
+pub mod request_limit;
 pub mod secrets;
 pub mod time_limit;
 pub mod trust;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
+use turns::{Turn, Turns};
 
 use super::cached_state::{CachedState, Shared};
 use super::projects::CachedProjects;
@@ -18,7 +19,7 @@ use crate::context::Core;
 use crate::credentials::RepositorySecrets;
 use crate::health_scripts::HealthScripts;
 use crate::orphans::Instances;
-use crate::runtime::{Slots, Wake};
+use crate::runtime::{Lent, Slots, Wake};
 use crate::settings::ApplicationSettings;
 use wavegate_api::tracking::{Tracking, instance_name};
 use wavegate_api::{ObjectKey, Raw};
@@ -29,7 +30,6 @@ use wavegate_cluster::act::events::Events;
 use wavegate_cluster::act::sync::apply::Applier;
 use wavegate_cluster::act::sync::execute::Executor;
 use wavegate_cluster::act::sync::meter::Meter;
-use wavegate_cluster::act::sync::request_limit::RequestLimit;
 use wavegate_cluster::act::sync::retry::jitter_of;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::clusters::Clusters;
@@ -39,6 +39,12 @@ use wavegate_engine::diff::Jq;
 use wavegate_engine::wait::{Ends, Wait};
 use wavegate_net::redact;
 use wavegate_source::Repositories;
+
+/// How long the writes of a step of a sync take where a cluster is only busy.
+const SYNCING: Duration = Duration::from_millis(500);
+
+/// Most decisions at a time that may wait for workers; each of them keeps a thread meanwhile.
+const EVALUATIONS: usize = 64;
 
 /// The component in its Events.
 pub(super) const COMPONENT: &str = "argocd-application-controller";
@@ -55,6 +61,20 @@ pub fn off_worker<T>(short: bool, work: impl FnOnce() -> T) -> T {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         // A single-threaded runtime, as in tests, has no other worker.
         _ => work(),
+    }
+}
+
+/// A decision that may wait for workers, on its thread.
+#[derive(Debug)]
+pub struct Evaluating {
+    lent: Lent,
+    _turn: Turn,
+}
+
+impl Evaluating {
+    /// Waits for the worker slot of this reconcile.
+    pub async fn end(self) {
+        self.lent.take_back().await;
     }
 }
 
@@ -81,10 +101,10 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// Events about Applications.
     pub events: Events,
-    /// The limit of writes of all operations (SE-566).
-    pub requests: RequestLimit,
     /// Worker slots: a reconcile holds one while it runs.
     pub slots: Slots,
+    /// Decisions that may wait for workers, each on a thread.
+    evaluations: Turns,
     /// Notified about changes that may unblock the deletion of a project.
     pub terminating: Notify,
     /// Runs health scripts.
@@ -138,7 +158,6 @@ impl Context {
         queue: Arc<Queue>,
     ) -> Self {
         let slots = Slots::new(settings.parallel);
-        let requests = RequestLimit::new(settings.parallel_applies);
         let enabled = settings.events && !settings.dry_run;
         let events =
             core.recorder.events(COMPONENT, application_status::application_resource(), enabled);
@@ -161,8 +180,8 @@ impl Context {
             clusters,
             queue,
             events,
-            requests,
             slots,
+            evaluations: Turns::new(EVALUATIONS),
             terminating: Notify::new(),
             health_scripts: HealthScripts::default(),
             shared: Shared::default(),
@@ -178,8 +197,23 @@ impl Context {
     }
 
     /// Waits for a repository; the worker slot is available to others in the meantime.
-    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
-        self.slots.lend_slot(work).await
+    pub fn lend_slot<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        self.slots.lend_slot(work)
+    }
+
+    /// The same for the writes of a sync: a cluster that answers holds no more reconciles in memory
+    /// than there are slots, and one that does not, or waits for an object to go, holds no slot.
+    pub fn lend_slot_of_sync<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        // On the heap: it would make the future of each reconcile larger.
+        let work = Box::pin(work);
+        self.slots.lend_slot_after(SYNCING, work)
+    }
+
+    /// Waits until something may be decided that evaluates expressions of users. The worker slot
+    /// is available to others until [`Evaluating::end`].
+    pub async fn evaluating(&self) -> Evaluating {
+        let turn = self.lend_slot(self.evaluations.take_mine()).await;
+        Evaluating { lent: self.slots.lent(), _turn: turn }
     }
 
     /// Drops cached renderings, least recently used first, until their total size is
@@ -304,7 +338,6 @@ impl Context {
             manager: &settings.field_manager,
             former_manager: "",
             owner,
-            requests: &self.requests,
             meter,
             established_within: settings.definition_timeout,
         };

@@ -80,7 +80,8 @@ impl Reconciliation<'_> {
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
         let known = ctx.projects.get(access::project_name(&spec));
         let project = project_fact(known.as_ref());
-        let resolved = ctx.clusters.resolve(&spec.destination).await;
+        // Its credentials may come from a program.
+        let resolved = ctx.lend_slot(Box::pin(ctx.clusters.resolve(&spec.destination))).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let cluster = cluster_fact(&resolved, &problem);
         let applicant = Applicant {
@@ -149,7 +150,8 @@ impl Reconciliation<'_> {
         }
         let spec = deletion_scope::deletion_spec(self.app.raw());
         let known = ctx.projects.get(access::project_name(&spec));
-        let resolved = ctx.clusters.resolve(&spec.destination).await;
+        // Its credentials may come from a program.
+        let resolved = ctx.lend_slot(Box::pin(ctx.clusters.resolve(&spec.destination))).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let applicant = Applicant {
             namespace: &key.namespace,

@@ -49,7 +49,10 @@ impl Reconciliation<'_> {
         }
         let uid = operation::uid_of(self.app.raw());
         let released = match observed.destination.client() {
-            Ok(client) => self.executor(observed, &client, "", &uid).release(&hooks).await,
+            Ok(client) => {
+                let executor = self.executor(observed, &client, "", &uid);
+                self.ctx.lend_slot(executor.release(&hooks)).await
+            }
             Err(why) => Err(why),
         };
         if let Err(error) = released {

@@ -119,7 +119,7 @@ pub async fn run_with(
     let (trigger, triggered) = mpsc::unbounded_channel();
     let compare = trigger.clone();
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
-        .within(own.reach)
+        .within(ClusterReach { writes: settings.parallel_applies, ..own.reach })
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
         .fenced(core.may_write.clone());

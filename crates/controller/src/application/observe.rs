@@ -325,7 +325,7 @@ impl Reconciliation<'_> {
             Ok(Some((resource, _))) if begins => {
                 self.ctx.lend_slot(cluster.read(&resource, &key)).await
             }
-            _ => cluster.get(&namespaces(), &key).await,
+            _ => self.ctx.lend_slot(Box::pin(cluster.get(&namespaces(), &key))).await,
         };
         match found {
             Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use turns::{Caller, on_behalf_of};
 
-use super::context::{Context, off_worker};
+use super::context::{Context, Evaluating, off_worker};
 use super::destination::ResolvedDestination;
 use super::left_hooks;
 use super::observe::{Deleting, ObservedApplication, Reconnects};
@@ -72,9 +73,11 @@ pub async fn reconcile(
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
     steps::normalize_spec(&mut this.app);
+    // Whatever it waits for deeper down, its project and it take their turns.
+    let caller = Caller::new(access::project_of(this.app.raw()), &key.to_string());
     let wait = match ctx.settings.dry_run {
-        true => this.dry_run().await,
-        false => this.run().await?,
+        true => on_behalf_of(caller, Box::pin(this.dry_run())).await,
+        false => on_behalf_of(caller, Box::pin(this.run())).await?,
     };
     let wait = steps::wait_until(&this.app, &this.cached.memory, wait, &ctx.intervals(key));
     tracing::debug!(application = %key, ?wait, "end of reconcile");
@@ -161,6 +164,10 @@ impl Reconciliation<'_> {
         }
         let now = self.now();
         let mut below = ApplicationSummary::default();
+        let evaluating = match &observed {
+            Ok(_) => self.evaluating().await,
+            Err(_) => None,
+        };
         let decision = match &observed {
             Ok(observed) => {
                 below = observed.below(self.ctx, &self.tracking.instance);
@@ -186,6 +193,9 @@ impl Reconciliation<'_> {
                 self.compare_failed(error.clone(), &reason, now).await
             }
         };
+        if let Some(evaluating) = evaluating {
+            evaluating.end().await;
+        }
         self.publish((&observed, &below), decision.shown.as_ref(), &reason).await;
         self.app = decision.app;
         self.cached.memory = decision.memory;
@@ -247,14 +257,32 @@ impl Reconciliation<'_> {
             true => self.observe_last().await,
             false => None,
         };
-        let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
-        let failure = CompareFailure { error, last };
-        let decision = self.next_of_comparison(Err(&failure), reason, now);
-        if decision.tolerated {
-            let error = failure.error.message();
-            tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
+        let evaluating = self.evaluating().await;
+        let decision = {
+            let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
+            let failure = CompareFailure { error, last };
+            let decision = self.next_of_comparison(Err(&failure), reason, now);
+            if decision.tolerated {
+                let error = failure.error.message();
+                tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
+            }
+            decision
+        };
+        if let Some(evaluating) = evaluating {
+            evaluating.end().await;
         }
         decision
+    }
+
+    /// Before a decision with expressions of users, if there may be some.
+    async fn evaluating(&self) -> Option<Evaluating> {
+        let own = self.app.spec_view().ignore_differences.as_array();
+        let evaluates = own.is_some_and(|rules| !rules.is_empty())
+            || !self.ctx.settings.compared.rules.is_empty();
+        match evaluates {
+            true => Some(self.ctx.evaluating().await),
+            false => None,
+        }
     }
 
     fn next_of_comparison(
@@ -320,6 +348,7 @@ impl Reconciliation<'_> {
                     (commits, observed)
                 }
             };
+            let evaluating = self.evaluating().await;
             let decision = {
                 let observation =
                     observed.as_ref().map(|seen| seen.observation(self.ctx, &self.tracking));
@@ -336,6 +365,9 @@ impl Reconciliation<'_> {
                 let is_short = snapshot.observed.is_ok_and(Observation::is_short);
                 off_worker(is_short, || operate::operate_round(&snapshot))
             };
+            if let Some(evaluating) = evaluating {
+                evaluating.end().await;
+            }
             let next = self.keep(decision);
             let observed = match observed {
                 Ok(observed) => observed,
@@ -358,7 +390,9 @@ impl Reconciliation<'_> {
                 return Ok(Next::Wait(operate::after_others(self.ctx.now())));
             };
             let executor = self.executor(&observed, &client, &act.former_manager, &uid);
-            outcomes = executor.run(&act, &observed.state.placed.targets).await;
+            let work = executor.run(&act, &observed.state.placed.targets);
+            // Until the cluster answers, or what is replaced is gone.
+            outcomes = self.ctx.lend_slot_of_sync(work).await;
             last = act.sends_nothing().then_some(observed);
         }
         // Others first; this Application is enqueued again.
@@ -513,10 +547,10 @@ impl Reconciliation<'_> {
             }
         };
         let executor = self.executor(observed, &client, "", &uid);
-        executor.remove(&plan.removals).await?;
+        self.ctx.lend_slot_of_sync(executor.remove(&plan.removals)).await?;
         let (mut rest, mut made) = (plan.creations.as_slice(), Ok(()));
         while let [(hook, attempt), others @ ..] = rest {
-            made = executor.create(hook, *attempt).await;
+            made = self.ctx.lend_slot_of_sync(executor.create(hook, *attempt)).await;
             if made.is_err() {
                 break;
             }

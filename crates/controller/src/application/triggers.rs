@@ -47,6 +47,7 @@ fn application(ctx: &Context, change: &ObjectChange) {
     };
     let new = new.parse();
     redact::know_urls_of(new.spec());
+    ctx.queue.belongs_to(&change.key, access::project_of(&new));
     let old = change.old.as_ref().map(StoredObject::parse);
     if old.as_ref().is_none_or(|old| request::needs_reconcile(old, &new)) {
         // A rollout waits for the operations that it starts.

@@ -87,6 +87,10 @@ pub struct ApplicationFlags {
     /// what is over is rendered again when it is needed [default: 1Gi]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
     pub kept_manifest_memory: Option<u64>,
+    /// While helm and kustomize have more memory together, such as 2Gi, no other one of them is
+    /// started [default: 2Gi]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
+    pub program_memory: Option<u64>,
     /// Let a kustomization name what is not in its repository; it is fetched by
     /// https or ssh [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
@@ -361,8 +365,13 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
     let key = "controller.kubectl.parallelism.limit";
     read.count(flags.kubectl_parallelism_limit, key, .., &mut limit);
     // Fewer than one is no limit (SE-566).
-    let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
-    settings.parallel_applies = limit.unwrap_or(UNLIMITED);
+    let or_none = |limit: i64| usize::try_from(limit).ok().filter(|limit| *limit > 0);
+    settings.parallel_applies = or_none(limit).unwrap_or(UNLIMITED);
+    let programs = &mut settings.render.programs;
+    let mut limit = i64::try_from(programs.parallel).unwrap_or(i64::MAX);
+    let names = ("ARGOCD_REPO_SERVER_PARALLELISM_LIMIT", "reposerver.parallelism.limit");
+    read.count(None, names, .., &mut limit);
+    programs.parallel = or_none(limit).unwrap_or_default();
 
     let mut bytes = |flag: Option<u64>, names: Names, into: &mut u64| {
         *into = read.pick(flag, names, |text| size(text).ok(), *into);
@@ -377,6 +386,8 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
     bytes(flags.manifest_memory, key.into(), &mut settings.manifest_memory);
     let key = "controller.kept.manifest.memory";
     bytes(flags.kept_manifest_memory, key.into(), &mut settings.kept_manifest_memory);
+    let key = "controller.program.memory";
+    bytes(flags.program_memory, key.into(), &mut settings.render.programs.memory_together);
     plugins(read, flags, &mut settings.render.programs.plugins);
     artifacts(read, &mut settings.artifacts);
     settings.render.programs.confinement = read.pick(

@@ -7,7 +7,7 @@ type Keep = fn(&mut Config, &Config) -> bool;
 
 /// These settings, by their keys of the ConfigMaps: flags and environment of a process do not
 /// change.
-const FIXED: [(&str, Keep); 9] = [
+const FIXED: [(&str, Keep); 10] = [
     // Whether a Lease is needed is decided once: without it, each replica would write.
     ("applicationsetcontroller.dryrun", |new, used| {
         let sets = keep(&mut new.application_sets.dry_run, &used.application_sets.dry_run);
@@ -46,6 +46,12 @@ const FIXED: [(&str, Keep); 9] = [
          reposerver.disable.oci.manifest.max.extracted.size, reposerver.oci.layer.media.types)",
         |new, used| keep(&mut new.applications.artifacts, &used.applications.artifacts),
     ),
+    ("reposerver.parallelism.limit (or controller.program.memory)", |new, used| {
+        let programs = &mut new.applications.render.programs;
+        let used = &used.applications.render.programs;
+        let memory = keep(&mut programs.memory_together, &used.memory_together);
+        keep(&mut programs.parallel, &used.parallel) || memory
+    }),
 ];
 
 fn keep<T: Clone + PartialEq>(new: &mut T, used: &T) -> bool {

@@ -8,6 +8,7 @@
 //! failure or panic of one reconcile does not affect others.
 
 mod backoff;
+mod flows;
 mod queue;
 mod result;
 mod slots;
@@ -22,6 +23,7 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
+use turns::{Caller, on_behalf_of};
 
 use super::error::{ErrorAction, ReconcileError};
 use wavegate_api::ObjectKey;
@@ -29,7 +31,7 @@ use wavegate_api::ObjectKey;
 pub use backoff::FailureBackoff;
 pub use queue::{Queue, QueueRequest, QueueStats, Trigger};
 pub use result::{ReconcileResult, Wake};
-pub use slots::Slots;
+pub use slots::{Lent, Slots};
 
 /// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;
 /// the next one continues.
@@ -82,12 +84,16 @@ pub async fn run<C: Reconciler>(
         // Finished tasks are removed, so that the set stays small.
         while running.try_join_next().is_some() {}
         let (controller, queue) = (Arc::clone(&controller), Arc::clone(&queue));
+        let slots = slots.clone();
         let span = C::span(&key);
         let work = async move {
-            controller.gather(&key).await;
+            slots.lend_slot(controller.gather(&key)).await;
             let trigger = queue.catch_up(&key, trigger);
             let reconcile = controller.reconcile(&key, trigger);
-            let ended = contained(controller.as_ref(), &key, reconcile).await;
+            // Of a namespace, until more is known.
+            let caller = Caller::new(&key.namespace, &key.name);
+            let reconcile = Box::pin(contained(controller.as_ref(), &key, reconcile));
+            let ended = on_behalf_of(caller, reconcile).await;
             drop(slot);
             if let Some(pause) = queue.done(&key, trigger, ended) {
                 tracing::debug!(?pause, "reconciled again after a pause");

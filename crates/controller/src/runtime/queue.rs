@@ -2,9 +2,11 @@
 //!
 //! Each object is in the queue at most once. Events during its reconcile enqueue it
 //! again. A failed reconcile is retried with increasing delays; until then only urgent
-//! triggers start it.
+//! triggers start it. Projects take turns, so that a commit for thousands of objects of one has
+//! those of the others wait for one at a time.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backoff::{FailureBackoff, after_conflict};
+use super::flows::Flows;
 use super::result::{ReconcileResult, Wake};
 use super::work::{Running, Work};
 use wavegate_api::ObjectKey;
@@ -56,21 +59,25 @@ struct Entry<R> {
     not_before: Option<Instant>,
     failures: u32,
     conflicts: u32,
+    /// With whom it shares its turns; those of its namespace when that is not known.
+    flow: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
 struct Inner<R> {
     entries: HashMap<ObjectKey, Entry<R>>,
     /// Urgent keys.
-    first: VecDeque<ObjectKey>,
-    ready: VecDeque<ObjectKey>,
+    first: Flows,
+    ready: Flows,
     due: BTreeSet<(Instant, ObjectKey)>,
     retries: u64,
 }
 
 impl<R: QueueRequest> Inner<R> {
     fn push(&mut self, key: ObjectKey, first: bool) {
-        if first { &mut self.first } else { &mut self.ready }.push_back(key);
+        let flow = self.entries.get(&key).and_then(|entry| entry.flow.clone());
+        let flow = flow.unwrap_or_else(|| key.namespace.as_str().into());
+        if first { &mut self.first } else { &mut self.ready }.push(flow, key);
     }
 }
 
@@ -98,6 +105,15 @@ impl<R: QueueRequest> Queue<R> {
     pub fn new(backoff: FailureBackoff) -> Self {
         let (changed, work) = (Notify::new(), Work::default());
         Self { inner: Mutex::default(), changed, backoff, work }
+    }
+
+    /// Notes with whom an object shares its turns from now on, such as its project.
+    pub fn belongs_to(&self, key: &ObjectKey, flow: &str) {
+        let mut inner = self.inner.lock();
+        let entry = inner.entries.entry(key.clone()).or_default();
+        if entry.flow.as_deref() != Some(flow) {
+            entry.flow = Some(flow.into());
+        }
     }
 
     /// Enqueues a reconcile.
@@ -202,7 +218,7 @@ impl<R: QueueRequest> Queue<R> {
                 }
             }
         }
-        while let Some(key) = inner.first.pop_front().or_else(|| inner.ready.pop_front()) {
+        while let Some(key) = inner.first.pop().or_else(|| inner.ready.pop()) {
             let Some(entry) = inner.entries.get_mut(&key) else { continue };
             // Already taken from another position.
             if !entry.queued || entry.running {
@@ -389,6 +405,20 @@ mod tests {
 
     fn is_idle(queue: &Queue<Urgent>) -> bool {
         queue.take().is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn projects_take_turns_whatever_the_number_of_their_objects() {
+        let queue = queue();
+        for name in ["a0", "a1", "a2", "b0", "c0", "c1"] {
+            queue.belongs_to(&key(name), &name[..1]);
+            queue.enqueue(&key(name), Urgent(false));
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            order.push(next(&queue).await.0);
+        }
+        assert_eq!(order, ["a0", "b0", "c0", "a1", "c1", "a2"]);
     }
 
     #[tokio::test(start_paused = true)]

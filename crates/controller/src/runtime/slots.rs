@@ -27,22 +27,33 @@ impl Slots {
 
     /// Waits for `work`; after a short time, the slot of this reconcile is lent until the
     /// work is done.
-    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
+    pub fn lend_slot<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        self.lend_slot_after(LENT_AFTER, work)
+    }
+
+    /// The same after this time.
+    pub async fn lend_slot_after<T>(&self, after: Duration, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
             biased;
             done = &mut work => return done,
-            () = tokio::time::sleep(LENT_AFTER) => {}
+            () = tokio::time::sleep(after) => {}
         }
-        let slot = Lent::new(self.0.clone());
+        let slot = self.lent();
         let done = work.await;
         slot.take_back().await;
         done
     }
+
+    /// Lends the slot of this reconcile at once, for work that keeps its thread while it waits.
+    pub fn lent(&self) -> Lent {
+        Lent::new(self.0.clone())
+    }
 }
 
 /// A lent slot.
-struct Lent(Option<Arc<Semaphore>>);
+#[derive(Debug)]
+pub struct Lent(Option<Arc<Semaphore>>);
 
 impl Lent {
     fn new(slots: Arc<Semaphore>) -> Self {
@@ -50,7 +61,8 @@ impl Lent {
         Self(Some(slots))
     }
 
-    async fn take_back(mut self) {
+    /// Waits until the slot is that of this reconcile again.
+    pub async fn take_back(mut self) {
         // Stays set while waiting, since this future may be dropped.
         if let Some(slots) = self.0.clone()
             && let Ok(slot) = slots.acquire().await

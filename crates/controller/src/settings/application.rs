@@ -70,7 +70,7 @@ pub struct ApplicationSettings {
     pub unreadable: Vec<String>,
     /// Applications that are reconciled in parallel (SE-565).
     pub parallel: usize,
-    /// Parallel writes of all operations together (SE-566).
+    /// Parallel writes of all operations to one cluster (SE-566).
     pub parallel_applies: usize,
     /// Maximum time until the kind of a definition that a sync applies can be used (SE-603).
     pub definition_timeout: Duration,

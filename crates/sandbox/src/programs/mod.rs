@@ -36,11 +36,12 @@ impl Program {
         matches!(self, Self::Jsonnet)
     }
 
-    /// How long an evaluation takes after which its caller counts as slow: more than what
-    /// people write for a purpose, and less than the limits.
+    /// How long an evaluation takes after which its caller counts as slow: more than most of
+    /// what people write, and less than the limits. One that may take long is stopped then, and
+    /// begins again among the slow ones.
     pub(super) const fn slow_after(self) -> Duration {
         match self {
-            Self::Jsonnet => Duration::from_secs(5),
+            Self::Jsonnet => Duration::from_millis(500),
             Self::Jq => Duration::from_secs(2),
             Self::Lua => Duration::from_millis(900),
             #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use turns::Caller;
 
 use crate::{EvalError, EvalLimits, PoolSettings, Program, WorkerPool};
 
@@ -86,12 +87,17 @@ pub(crate) fn attack(input: &Value) -> Result<Value, String> {
     })
 }
 
+/// The caller of a test with one.
+fn nobody() -> Caller {
+    Caller::default()
+}
+
 fn pool(workers: usize) -> WorkerPool {
     WorkerPool::new(PoolSettings { workers, ..PoolSettings::default() })
 }
 
 fn ask(pool: &WorkerPool, input: Value) -> Result<Value, EvalError> {
-    pool.evaluate_blocking(Program::Attack, "tests", &input, LIMITS)
+    pool.evaluate_blocking(Program::Attack, &nobody(), &input, LIMITS)
 }
 
 /// Whether this kernel can confine a worker; the tests of confinement need it.
@@ -172,7 +178,7 @@ fn a_request_that_kills_its_worker_fails_alone() {
     echo();
     let limits = EvalLimits { time: Duration::from_millis(300), ..LIMITS };
     let began = Instant::now();
-    let answer = pool.evaluate_blocking(Program::Attack, "tests", &json!({"do": "spin"}), limits);
+    let answer = pool.evaluate_blocking(Program::Attack, &nobody(), &json!({"do": "spin"}), limits);
     assert_eq!(answer, Err(EvalError::TimedOut(limits.time)));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     echo();
@@ -232,7 +238,8 @@ async fn evaluations_at_their_limit_do_not_hold_up_others() {
         let pool = pool.clone();
         let spin = json!({"do": "spin"});
         tokio::spawn(async move {
-            let answer = pool.evaluate(Program::Attack, &caller, &spin, limits).await;
+            let answer =
+                pool.evaluate(Program::Attack, &Caller::new(&caller, ""), &spin, limits).await;
             assert_eq!(answer, Err(EvalError::TimedOut(limits.time)));
         })
     };
@@ -242,7 +249,7 @@ async fn evaluations_at_their_limit_do_not_hold_up_others() {
     let mut rounds = 0;
     while !hostile.iter().all(|one| one.is_finished()) {
         let began = Instant::now();
-        let answer = pool.evaluate(Program::Attack, "other", &echo, LIMITS).await;
+        let answer = pool.evaluate(Program::Attack, &Caller::new("other", ""), &echo, LIMITS).await;
         assert_eq!(answer, Ok(json!(1)));
         assert!(began.elapsed() < limits.time, "{:?}", began.elapsed());
         rounds += 1;
@@ -253,7 +260,7 @@ async fn evaluations_at_their_limit_do_not_hold_up_others() {
     spin("more".to_owned()).await.unwrap();
     hostile.extend(["many", "more"].map(|caller| spin(caller.to_owned())));
     for caller in ["one", "another"] {
-        let answer = pool.evaluate(Program::Attack, caller, &echo, LIMITS).await;
+        let answer = pool.evaluate(Program::Attack, &Caller::new(caller, ""), &echo, LIMITS).await;
         assert_eq!(answer, Ok(json!(1)));
     }
     for one in hostile {
@@ -277,7 +284,7 @@ async fn many_requests_at_once_share_a_few_workers() {
             let what = if round % 50 == 7 { "exit" } else { "echo" };
             let input = json!({"do": what, "value": round});
             let caller = format!("caller {}", round % 7);
-            (round, pool.evaluate(Program::Attack, &caller, &input, LIMITS).await)
+            (round, pool.evaluate(Program::Attack, &Caller::new(&caller, ""), &input, LIMITS).await)
         })
     };
     let all: Vec<_> = (0..300).map(ask).collect();
@@ -297,9 +304,9 @@ async fn a_request_that_nobody_waits_for_gives_its_worker_back() {
     let limits = EvalLimits { time: Duration::from_millis(500), ..LIMITS };
     let spin = json!({"do": "spin"});
     for _ in 0..3 {
-        let request = pool.evaluate(Program::Attack, "tests", &spin, limits);
+        let request = pool.evaluate(Program::Attack, &nobody(), &spin, limits);
         let _ = tokio::time::timeout(Duration::from_millis(20), request).await;
     }
     let echo = json!({"do": "echo", "value": 1});
-    assert_eq!(pool.evaluate(Program::Attack, "tests", &echo, LIMITS).await, Ok(json!(1)));
+    assert_eq!(pool.evaluate(Program::Attack, &nobody(), &echo, LIMITS).await, Ok(json!(1)));
 }

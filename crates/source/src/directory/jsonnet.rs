@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use turns::{Caller, current_caller};
 
+use crate::deadline;
 use crate::directory::source_directory::{SourceDirectory, submodule_behind};
 use crate::links::points_outside;
 use crate::render::build_environment::BuildEnvironment;
@@ -79,7 +81,7 @@ pub(crate) struct JsonnetOptions {
     tlas: Vec<Value>,
     libs: Vec<String>,
     /// The Application, for the turns of evaluations.
-    application: String,
+    caller: Caller,
     /// What is without effect in the block.
     notes: Vec<String>,
 }
@@ -120,9 +122,9 @@ impl JsonnetOptions {
         };
         let libs = libs.or_wrong(|| no_list("libs"))?.unwrap_or_default();
         let libs = libs.into_iter().enumerate().map(lib).collect::<Result<_, _>>()?;
-        let application = environment.application().to_owned();
+        let caller = Caller { name: environment.application().into(), ..current_caller() };
         let (ext_vars, tlas) = (variables("extVars", ext_vars)?, variables("tlas", tlas)?);
-        Ok(Self { ext_vars, tlas, libs, application, notes })
+        Ok(Self { ext_vars, tlas, libs, caller, notes })
     }
 
     /// What is without effect in the block.
@@ -143,7 +145,7 @@ pub(crate) struct Evaluator<'a> {
     /// Limit on the bytes of one result.
     output: usize,
     /// When all files of the source must be evaluated, and the time they have together.
-    deadline: (Instant, Duration),
+    time: (Duration, Duration),
     /// What is known of the files: their content, by name.
     contents: BTreeMap<String, Value>,
     /// Which file each import is, by importing file and text.
@@ -184,7 +186,7 @@ impl<'a> Evaluator<'a> {
             submodules,
             search,
             output,
-            deadline: (Instant::now() + time, time),
+            time: (time, time),
             contents: BTreeMap::new(),
             imports: BTreeMap::new(),
             bytes: 0,
@@ -223,10 +225,9 @@ impl<'a> Evaluator<'a> {
         Err(RenderError::Jsonnet { file: file.to_owned(), reason })
     }
 
-    fn ask(&self, file: &str) -> Result<Value, RenderError> {
+    fn ask(&mut self, file: &str) -> Result<Value, RenderError> {
         let failed = |reason: String| RenderError::Jsonnet { file: file.to_owned(), reason };
-        let (deadline, all) = self.deadline;
-        let left = deadline.saturating_duration_since(Instant::now());
+        let (left, all) = self.time;
         if left.is_zero() {
             let seconds = all.as_secs_f64();
             return Err(failed(format!(
@@ -249,8 +250,13 @@ impl<'a> Evaluator<'a> {
             "tlas": self.options.tlas,
         });
         let limits = EvalLimits { time: left.min(FILE_TIME), memory: MEMORY, output: self.output };
-        let caller = &self.options.application;
-        let answer = pool().evaluate_blocking(Program::Jsonnet, caller, &request, limits);
+        let caller = &self.options.caller;
+        let began = Instant::now();
+        let answer = deadline::paused(|| {
+            pool().evaluate_blocking(Program::Jsonnet, caller, &request, limits)
+        });
+        // Not what it waited for its turns.
+        self.time.0 = left.saturating_sub(began.elapsed().min(limits.time));
         answer.map_err(|failure| match failure {
             EvalError::Refused(reason) => failed(reason),
             EvalError::TimedOut(limit) => failed(format!(

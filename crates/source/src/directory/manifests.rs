@@ -76,13 +76,15 @@ pub fn read_directory(
     options: &DirectoryOptions,
 ) -> Result<Vec<Manifest>, RenderError> {
     let read = read(checkout_root, path, options, &[], &Jsonnet::Off)?;
-    Ok(read.manifests)
+    Ok(read.map(|content| content.manifests).unwrap_or_default())
 }
 
 /// How the Jsonnet files of a directory are read.
 pub(crate) enum Jsonnet {
     /// They are left out, and reported (SE-091).
     Off,
+    /// If there are any, the directory is not read: this thread would wait for workers.
+    Later,
     /// They are evaluated.
     On {
         /// The `jsonnet` block.
@@ -103,14 +105,14 @@ pub(crate) struct Content {
 }
 
 /// Like [`read_directory`], with Jsonnet; entering one of `submodules` is an error, since their
-/// files are missing.
+/// files are missing. Nothing with [`Jsonnet::Later`] if there is some.
 pub(crate) fn read(
     checkout_root: &Path,
     path: &str,
     options: &DirectoryOptions,
     submodules: &[String],
     jsonnet: &Jsonnet,
-) -> Result<Content, RenderError> {
+) -> Result<Option<Content>, RenderError> {
     let source_dir = SourceDirectory::new(checkout_root, path)?;
     let pattern = |name: &'static str, text: &str| {
         let glob = (!text.is_empty()).then(|| Glob::new(text)).transpose();
@@ -129,10 +131,14 @@ pub(crate) fn read(
     };
     reader.walk(&reader.source_dir.directory.clone(), "", 0)?;
     let files = std::mem::take(&mut reader.files);
+    let is_jsonnet = |file: &Candidate| file.shown.ends_with(".jsonnet");
+    if matches!(jsonnet, Jsonnet::Later) && files.iter().any(is_jsonnet) {
+        return Ok(None);
+    }
     let mut sink = Sink::new(options.max_memory);
     let mut notes = Vec::new();
     let mut evaluator = match jsonnet {
-        Jsonnet::Off => None,
+        Jsonnet::Off | Jsonnet::Later => None,
         Jsonnet::On { options, output, time } => {
             notes.extend_from_slice(options.notes());
             let source_dir = &reader.source_dir;
@@ -143,7 +149,7 @@ pub(crate) fn read(
         in_time(&file.shown)?;
         let Some(text) = reader.read(file)? else { continue };
         let name = &file.shown;
-        if !name.ends_with(".jsonnet") {
+        if !is_jsonnet(file) {
             sink.file(&text, name)?;
         } else if let Some(what) = lfs_pointer(&text) {
             return Err(RenderError::NotAManifest { file: name.clone(), what });
@@ -155,7 +161,7 @@ pub(crate) fn read(
             ));
         }
     }
-    Ok(Content { manifests: sink.manifests, notes })
+    Ok(Some(Content { manifests: sink.manifests, notes }))
 }
 
 struct Reader<'a> {

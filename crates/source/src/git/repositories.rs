@@ -111,7 +111,7 @@ impl GitRepositories {
         let hosts = Arc::new(Hosts::new(limits));
         Ok(Self {
             git: Git::new(settings.clone(), cache.path())?,
-            network: Arc::new(Shared::new(Arc::clone(&hosts))),
+            network: Arc::new(Shared::new(Arc::clone(&hosts), &settings.programs)),
             hosts,
             known: Mutex::default(),
             kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),

@@ -2,4 +2,5 @@
 
 pub mod exec_plugin;
 pub(crate) mod run;
+pub(crate) mod slots;
 pub(crate) mod tools;

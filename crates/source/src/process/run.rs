@@ -5,6 +5,7 @@
 //! group, which is killed as a whole on timeout, on too much output, and when the call is
 //! dropped. Arguments and variables are never logged.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -56,6 +57,9 @@ pub(crate) struct Run<'a> {
     /// The helper of [`wavegate_sandbox`].
     pub helper: Option<PathBuf>,
 }
+
+/// Takes the memory of a program, in bytes.
+pub(crate) type Used<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Result of a program that exited by itself.
 #[derive(Debug)]
@@ -131,6 +135,11 @@ impl Run<'_> {
     ///
     /// Cancel-safe: dropping the future kills the whole process group.
     pub(crate) async fn wait(self) -> Result<Output, Failure> {
+        self.watched(None).await
+    }
+
+    /// The same; `used` gets the memory that it uses, in bytes, again and again.
+    pub(crate) async fn watched(self, used: Option<Used<'_>>) -> Result<Output, Failure> {
         let (program, args) = self.call()?;
         let mut command = Command::new(program);
         command
@@ -146,6 +155,7 @@ impl Run<'_> {
         let mut child = start(command).await.map_err(Failure::Start)?;
         // Armed until the leader is reaped: before that, its process group ID cannot be reused.
         let mut group = Group(child.id());
+        let child_id = child.id();
         if self.helper.is_none() {
             limit_files(child.id(), self.policy.file_bytes).map_err(Failure::Start)?;
         }
@@ -174,6 +184,7 @@ impl Run<'_> {
             outcome = finished => outcome,
             () = tokio::time::sleep(self.timeout) => Err(Failure::TimedOut),
             () = grown_over(&self.disk) => Err(Failure::DiskLimit),
+            never = resident(child_id, used) => match never {},
         };
         if outcome.is_ok() {
             group.0 = None;
@@ -308,6 +319,19 @@ async fn grown_over(disk: &Option<(PathBuf, u64)>) {
         if is_over(directory, *limit).await {
             return;
         }
+    }
+}
+
+/// Says again and again how much memory a process has; for ever.
+async fn resident(process: Option<u32>, used: Option<Used<'_>>) -> Infallible {
+    let Some((process, used)) = process.zip(used) else { return std::future::pending().await };
+    let path = format!("/proc/{process}/status");
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        used(kib.unwrap_or_default().saturating_mul(1024));
     }
 }
 

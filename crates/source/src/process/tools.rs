@@ -27,6 +27,11 @@ pub struct Programs {
     pub disk_bytes: u64,
     /// Limit on the memory of each process, in bytes. Default 2 GiB.
     pub memory_bytes: u64,
+    /// Runs of `helm` and `kustomize` at once; 0 is no limit. Default 8.
+    pub parallel: usize,
+    /// The memory of all of them, in bytes: while those that run have more, no other one is
+    /// started. Default 2 GiB.
+    pub memory_together: u64,
     /// Whether the programs are confined to the files of their source.
     pub confinement: Confinement,
     /// The program that confines them: this one, with [`wavegate_sandbox::enable_worker`].
@@ -77,6 +82,8 @@ impl Default for Programs {
             output_bytes: 64 << 20,
             disk_bytes: 500 << 20,
             memory_bytes: 2 << 30,
+            parallel: 8,
+            memory_together: 2 << 30,
             confinement: Confinement::default(),
             helper: wavegate_sandbox::helper_path(),
             kustomize_remote: false,

@@ -244,7 +244,7 @@ impl Programs {
         };
         let ended = match network {
             true => subject.network.other(run.wait()).await,
-            false => run.wait().await,
+            false => subject.network.program(run).await,
         };
         let output = ended.map_err(|failure| match failure {
             Failure::Start(error) => RenderError::MissingProgram {

@@ -179,13 +179,25 @@ async fn render_checkout(
         SourceType::Directory => {
             let mut directory_options = directory_options(&source, options.max_bytes);
             directory_options.max_memory = subject.memory;
-            let jsonnet = jsonnet(&source, &environment, options)?;
-            let checkout = Arc::clone(checkout);
-            let read = move || {
-                let (root, submodules) = (checkout.root(), checkout.submodules());
-                manifests::read(root, &path, &directory_options, submodules, &jsonnet)
+            let read = |jsonnet: Jsonnet| {
+                let (checkout, path) = (Arc::clone(checkout), path.clone());
+                let options = directory_options.clone();
+                let read = move || {
+                    let (root, submodules) = (checkout.root(), checkout.submodules());
+                    manifests::read(root, &path, &options, submodules, &jsonnet)
+                };
+                blocking("source", read)
             };
-            let read = blocking("source", read).await?;
+            let (first, then) = match jsonnet(&source, &environment, options)? {
+                on @ Jsonnet::On { .. } => (Jsonnet::Later, Some(on)),
+                off => (off, None),
+            };
+            let read = match (read(first).await?, then) {
+                (None, Some(on)) => subject.network.evaluation(read(on)).await?,
+                (read, _) => read,
+            };
+            let left = || RenderError::source("directory: its Jsonnet was not evaluated");
+            let read = read.ok_or_else(left)?;
             notes.extend(read.notes);
             read.manifests
         }

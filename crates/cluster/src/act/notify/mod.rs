@@ -33,10 +33,11 @@ use std::time::Duration;
 
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use turns::Turns;
 
 use self::connect::Connector;
 pub use self::failure::DeliveryFailure;
@@ -87,7 +88,7 @@ impl Notifier {
             state: Mutex::default(),
             changed: Notify::new(),
             problems: watch::Sender::default(),
-            requests: Semaphore::new(REQUESTS),
+            requests: Turns::new(REQUESTS),
             said_pruned: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use kube::Client;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use turns::Turns;
 
 use super::connect::Connector;
 use super::queue::State;
@@ -35,7 +36,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) changed: Notify,
     pub(super) problems: watch::Sender<Problems>,
-    pub(super) requests: Semaphore,
+    /// Those that are being sent: policies take turns, and of one, its sinks.
+    pub(super) requests: Turns,
     /// Whether the log says that marks are not stored.
     pub(super) said_pruned: AtomicBool,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use turns::{Caller, WorkLength};
 
 use super::connect::Ready;
 use super::failure::{DeliveryFailure, Failed};
@@ -15,6 +16,8 @@ use super::shared::Shared;
 
 /// The first and the longest pause after a failed attempt; up to as much of jitter is added.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// A sink that takes longer is slow: all of these leave some slots to the others.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// How long a Secret that was read is used for further messages.
 const SECRET_FOR: Duration = Duration::from_secs(60);
 
@@ -22,6 +25,7 @@ const SECRET_FOR: Duration = Duration::from_secs(60);
 pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: CancellationToken) {
     let mut ready: Option<(Instant, usize, Ready)> = None;
     let mut pauses = pauses();
+    let caller = Caller::new(&key.policy.to_string(), &key.index.to_string());
     loop {
         let next = shared.state.lock().next(&key, Instant::now());
         let Some(message) = next else { return };
@@ -46,8 +50,11 @@ pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: Cancellatio
         };
         let sent = match known {
             Ok(known) => {
-                let _permit = shared.requests.acquire().await;
+                let turn = shared.requests.take(&caller, WorkLength::Short).await;
+                let began = Instant::now();
                 let sent = shared.connector.post(&known.2, &message).await;
+                turn.took(began.elapsed() > SLOW_AFTER);
+                drop(turn);
                 if sent.is_ok() {
                     ready = Some(known);
                 }

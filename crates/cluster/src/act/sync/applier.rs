@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::act::sync::meter::Meter;
-use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::ClusterCache;
 use wavegate_application::owner::DeletionOwner;
 
@@ -22,8 +21,6 @@ pub struct Applier<'a> {
     pub former_manager: &'a str,
     /// The owner: objects of other owners are not deleted.
     pub owner: DeletionOwner<'a>,
-    /// The limit of requests of the whole process.
-    pub requests: &'a RequestLimit,
     /// Counts the requests.
     pub meter: Meter<'a>,
     /// Maximum time until the kind of a new definition can be used (SE-603).

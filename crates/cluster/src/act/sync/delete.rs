@@ -57,7 +57,7 @@ impl Applier<'_> {
         let api = object_api(self.client, resource, &key.namespace);
         let of = (resource.plural.as_str(), key.namespace.as_str());
         let request = || async {
-            let answer = api.delete(&key.name, &params).await;
+            let answer = cluster.requests.send(api.delete(&key.name, &params)).await;
             meter.answered(("Delete", false), of, &answer);
             answer
         };
@@ -137,7 +137,7 @@ impl Applier<'_> {
             }});
             let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
             let request = || async {
-                let answer = api.patch(&key.name, &params, &patch).await;
+                let answer = cluster.requests.send(api.patch(&key.name, &params, &patch)).await;
                 let of = (resource.plural.as_str(), key.namespace.as_str());
                 meter.answered(("Patch", false), of, &answer);
                 answer

@@ -119,7 +119,6 @@ impl Executor<'_> {
                 match self.resource(target).await {
                     Ok(of) => {
                         let (key, uid) = (&target.key, &target.uid);
-                        let _permit = self.applier.requests.acquire().await;
                         self.applier.delete_object(&of, key, uid, *propagation).await
                     }
                     Err(ended) => ended,
@@ -216,7 +215,6 @@ impl Executor<'_> {
         if !removal.delete {
             return Ok(());
         }
-        let _permit = self.applier.requests.acquire().await;
         match self.applier.delete_object(&resource, key, uid, *propagation).await {
             ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {

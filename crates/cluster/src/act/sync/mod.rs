@@ -7,7 +7,6 @@ pub mod execute;
 pub mod meter;
 pub mod outcome;
 pub mod predict;
-pub mod request_limit;
 pub mod retry;
 mod secrets;
 

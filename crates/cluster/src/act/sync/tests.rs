@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::apply::Applier;
 use super::meter::Meter;
 use super::retry::TRIES;
-use crate::act::sync::request_limit::RequestLimit;
 use crate::watch::cluster_cache::{ClusterCache, ClusterReach};
 use kube_sim::{Effect, InjectedFault, RequestRecord, Server};
 use wavegate_api::ResourceKey;
@@ -26,7 +25,6 @@ struct World {
     server: Server,
     cluster: Arc<ClusterCache>,
     tracking: Tracking,
-    requests: RequestLimit,
 }
 
 impl World {
@@ -42,8 +40,8 @@ impl World {
             None,
             stop,
         );
-        let (tracking, requests) = (Tracking::default(), RequestLimit::new(20));
-        let world = Self { server, cluster, tracking, requests };
+        let tracking = Tracking::default();
+        let world = Self { server, cluster, tracking };
         let web = json!({"metadata": {"name": "web"}});
         let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));
         let web = serde_json::from_value(web).unwrap();
@@ -94,7 +92,6 @@ impl World {
             manager: US,
             former_manager: "kubectl",
             owner,
-            requests: &self.requests,
             meter: Meter::default(),
             established_within: std::time::Duration::from_secs(30),
         }

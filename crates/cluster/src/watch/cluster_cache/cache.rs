@@ -18,6 +18,7 @@ use super::reach::ClusterReach;
 use super::schemas::Schemas;
 use super::surveyed::Survey;
 use super::wanted::WantedKinds;
+use crate::watch::request_limit::RequestLimit;
 use wavegate_api::kind::GroupVersionKind;
 
 /// One cluster, shared by all Applications that sync to it.
@@ -27,6 +28,8 @@ pub struct ClusterCache {
     pub(super) client: Client,
     pub(super) mark: TrackingMark,
     pub(super) reach: ClusterReach,
+    /// The writes to it (SE-566).
+    pub requests: RequestLimit,
     pub(super) known: tokio::sync::Mutex<KnownKinds>,
     pub(super) schemas: tokio::sync::Mutex<Schemas>,
     pub(super) survey: Survey,

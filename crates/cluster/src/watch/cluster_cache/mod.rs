@@ -50,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::watch::failure::{checked, error_reason};
 use crate::watch::object::object_api;
+use crate::watch::request_limit::RequestLimit;
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 use wavegate_api::resource_key::ResourceKey;
 
@@ -97,6 +98,7 @@ impl ClusterCache {
             server: server.to_owned(),
             client: Client(client),
             mark,
+            requests: RequestLimit::new(reach.writes),
             reach,
             known: tokio::sync::Mutex::default(),
             schemas: tokio::sync::Mutex::default(),

@@ -16,7 +16,7 @@ pub enum SurveyMode {
     Never,
 }
 
-/// The part of a cluster that is read. The default is all of it.
+/// The part of a cluster that is read, and how much is written at once. The default is all of it.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterReach {
     /// The only namespaces whose objects are read, for a user who may not list a whole
@@ -29,6 +29,8 @@ pub struct ClusterReach {
     /// Whether cluster-scoped kinds that no manifest names are searched although the
     /// namespaces are limited.
     pub cluster_resources: bool,
+    /// How many writes are sent to it at once (SE-566); 0 is no limit.
+    pub writes: usize,
     /// The kinds that are not read at all (SE-120).
     pub filter: KindFilter,
 }

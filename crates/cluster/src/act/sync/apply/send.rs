@@ -108,17 +108,15 @@ impl<'a> Sender<'a> {
         request: http::Request<Vec<u8>>,
         body: &Value,
     ) -> Result<Value, kube::Error> {
-        let permit = self.applier.requests.acquire().await;
         let verb = match *request.method() {
             http::Method::POST => "Create",
             http::Method::PUT => "Update",
             _ => "Patch",
         };
-        let answer = self.applier.client.request(request).await;
-        drop(permit);
+        let requests = &self.applier.cluster.requests;
+        let answer = requests.send(self.applier.client.request(request)).await;
         let of = (self.resource.plural.as_str(), self.key.namespace.as_str());
         self.applier.meter.answered((verb, self.dry_run), of, &answer);
-        self.applier.requests.follow(&answer);
         answer.map_err(|error| redacted_error(error, self.key, body))
     }
 

@@ -1,11 +1,12 @@
-//! One limit for the writes to clusters of the whole process, which slows down when a server
-//! is overloaded (SE-297, SE-566).
+//! The limit of the writes to one cluster, which slows down when its server is overloaded
+//! (SE-297, SE-566). A cluster that hangs, or asks to wait, holds up no other one; and those who
+//! write to one take turns.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
+use turns::{Turn, Turns};
 
 /// The pause after a response with code 429 that names none.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -16,34 +17,47 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// How many writes are in flight, and when the next one may start.
 #[derive(Debug)]
 pub struct RequestLimit {
-    slots: Semaphore,
+    turns: Turns,
     /// No request starts before this time.
     paused_until: Mutex<Option<Instant>>,
 }
 
 impl RequestLimit {
-    /// At most `parallel` requests at once, and at least one.
+    /// At most `parallel` requests at once; 0 is no limit.
     pub fn new(parallel: usize) -> Self {
-        let slots = parallel.clamp(1, Semaphore::MAX_PERMITS);
-        Self { slots: Semaphore::new(slots), paused_until: Mutex::new(None) }
+        let slots = if parallel == 0 { usize::MAX } else { parallel };
+        Self { turns: Turns::new(slots), paused_until: Mutex::new(None) }
     }
 
-    /// Waits until a request may be sent. It is sent while the permit is held.
-    pub async fn acquire(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
-        let permit = self.slots.acquire().await.ok();
+    /// Sends a request when it is the turn of who asks, and follows its answer: after code 429,
+    /// nothing is sent to this cluster for the time that the server asks for.
+    pub async fn send<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, kube::Error> {
+        let _turn = self.acquire().await;
+        let answer = request.await;
+        self.follow(&answer);
+        answer
+    }
+
+    /// Waits until a request may be sent. It is sent while the turn is held.
+    async fn acquire(&self) -> Turn {
         loop {
+            // Those who wait hold nothing, so that the first ones to go on are of all callers.
             let until = *self.paused_until.lock();
-            match until.filter(|until| *until > Instant::now()) {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => return permit,
+            if let Some(until) = until.filter(|until| *until > Instant::now()) {
+                tokio::time::sleep_until(until).await;
+                continue;
+            }
+            let turn = self.turns.take_mine().await;
+            if self.paused_until.lock().is_none_or(|until| until <= Instant::now()) {
+                return turn;
             }
         }
     }
 
-    /// Follows the answer to a request: after code 429, nothing is sent for the time that the
-    /// server asks for.
-    pub fn follow<T>(&self, answer: &Result<T, kube::Error>) {
+    fn follow<T>(&self, answer: &Result<T, kube::Error>) {
         let Err(kube::Error::Api(status)) = answer else { return };
         if status.code != 429 {
             return;
