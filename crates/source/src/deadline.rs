@@ -38,3 +38,28 @@ pub(crate) fn paused<T>(work: impl FnOnce() -> T) -> T {
 pub(crate) fn is_over() -> bool {
     END.get().is_some_and(|end| Instant::now() >= end)
 }
+
+/// Does work on a thread that may block, which asks [`check`].
+///
+/// # Errors
+///
+/// Only while the runtime shuts down.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    tokio::task::spawn_blocking(|| limited(MAX_WORK, work)).await
+}
+
+/// That the work has time left.
+///
+/// # Errors
+///
+/// [`std::io::ErrorKind::TimedOut`].
+pub(crate) fn check() -> std::io::Result<()> {
+    if !is_over() {
+        return Ok(());
+    }
+    let limit = MAX_WORK.as_secs();
+    let text = format!("it takes more than {limit} s; split the repository");
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
+}

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
+use crate::deadline;
+
 /// Deepest directory that is read.
 const MAX_DEPTH: usize = 64;
 
@@ -99,6 +101,7 @@ impl Walk {
         }
         names.sort();
         for name in names.iter().filter(|name| *name != ".git") {
+            deadline::check()?;
             self.files += 1;
             if self.files > self.max_files {
                 return Err(Failure::TooLarge(format!("{} files", self.max_files)));
@@ -142,6 +145,7 @@ impl Walk {
         let mut content = Sha256::new();
         let mut chunk = vec![0; 64 * 1024];
         loop {
+            deadline::check()?;
             let read = source.read(&mut chunk)?;
             if read == 0 {
                 break;
@@ -165,5 +169,22 @@ impl Walk {
         self.hash.update(tag);
         self.hash.update((bytes.len() as u64).to_le_bytes());
         self.hash.update(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing else stops a thread that may block.
+    #[test]
+    fn a_directory_is_read_within_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("a"), "text").unwrap();
+        let read = || take(directory.path(), None, 100, 100);
+        assert_eq!(read().unwrap().bytes, 4);
+        let failure = deadline::limited(std::time::Duration::ZERO, read).unwrap_err();
+        let Failure::Io(error) = failure else { panic!("{failure:?}") };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     }
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 
 use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::failure;
@@ -37,7 +41,7 @@ pub(super) struct Unread {
 #[derive(Debug)]
 pub(super) struct ConfigMaps {
     /// The keys of those that existed at least once.
-    known: BTreeMap<&'static str, BTreeMap<String, String>>,
+    known: Mutex<BTreeMap<&'static str, BTreeMap<String, String>>>,
     /// Where those are named that had keys and are gone.
     absent: AbsentSettings,
 }
@@ -45,14 +49,14 @@ pub(super) struct ConfigMaps {
 impl ConfigMaps {
     /// None of them was read yet.
     pub fn new(absent: AbsentSettings) -> Self {
-        Self { known: BTreeMap::new(), absent }
+        Self { known: Mutex::default(), absent }
     }
 
     /// The keys of the ConfigMaps, which are read again until the API server shows all of them;
     /// `failed` is called after each attempt without success. The last keys of one that does not
     /// exist any more count: what they guard must not be open while it is created again.
     pub async fn until_read(
-        &mut self,
+        &self,
         client: &Client,
         namespace: &str,
         mut failed: impl AsyncFnMut(Unread),
@@ -60,23 +64,65 @@ impl ConfigMaps {
         let mut settings = BTreeMap::new();
         for (name, source) in CONFIG_MAPS.into_iter().zip(SOURCES) {
             let read = config_map_until_read(client, namespace, name, &mut failed).await;
-            let had_keys = self.known.get(name).is_some_and(|map| !map.is_empty());
+            let mut known = self.known.lock();
+            let had_keys = known.get(name).is_some_and(|map| !map.is_empty());
             self.absent.set(source, read.is_none() && had_keys);
             if let Some(map) = read {
-                self.known.insert(name, map);
+                known.insert(name, map);
             }
             // The keys of those before take precedence.
-            for (key, value) in self.known.get(name).into_iter().flatten() {
+            for (key, value) in known.get(name).into_iter().flatten() {
                 settings.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
         settings
     }
 
+    /// Keeps what they have while a replica waits for the Lease: what vanishes before it acts had
+    /// values all the same. Never ends.
+    pub async fn follow(&self, client: &Client, namespace: &str) {
+        let mut events = config_map_events(client, namespace);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => continue,
+                Ok(_) => {}
+                // Whoever gets the Lease reads them again, and says what is wrong.
+                Err(error) => {
+                    tracing::debug!(error, "the ConfigMaps cannot be watched");
+                    continue;
+                }
+            }
+            self.until_read(client, namespace, async |_| {}).await;
+        }
+        // The watches never end.
+        std::future::pending().await
+    }
+
     /// The names of those that have not existed since this process started.
     pub fn never_seen(&self) -> Vec<&'static str> {
-        CONFIG_MAPS.into_iter().filter(|name| !self.known.contains_key(name)).collect()
+        let known = self.known.lock();
+        CONFIG_MAPS.into_iter().filter(|name| !known.contains_key(name)).collect()
     }
+}
+
+/// The events of the ConfigMaps, and in one line why there are none.
+pub(super) fn config_map_events(
+    client: &Client,
+    namespace: &str,
+) -> BoxStream<'static, Result<watcher::Event<ConfigMap>, String>> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let watches = CONFIG_MAPS.map(|name| {
+        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        watcher(api.clone(), only).default_backoff().boxed()
+    });
+    // Of the client: the text of a watcher contains debug output.
+    let shown = |error: watcher::Error| match &error {
+        watcher::Error::InitialListFailed(cause)
+        | watcher::Error::WatchStartFailed(cause)
+        | watcher::Error::WatchFailed(cause) => failure::error_reason(cause),
+        _ => "the watch ended".to_owned(),
+    };
+    stream::select_all(watches).map_err(shown).boxed()
 }
 
 /// The keys of one of them; `None` when it does not exist.

@@ -2,20 +2,17 @@
 //! acts without a restart of the process.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client};
+use futures::StreamExt as _;
+use kube::Client;
+use kube::runtime::watcher;
 
-use super::config_maps::{ConfigMaps, Unread};
+use super::config_maps::{ConfigMaps, Unread, config_map_events};
 use super::other_controllers;
 use wavegate_application::argocd_cache::RedisSettings;
 use wavegate_cluster::act::redis;
-use wavegate_cluster::watch::failure;
-use wavegate_controller::config::{CONFIG_MAPS, Config, ConfigError, Flags};
+use wavegate_controller::config::{Config, ConfigError, Flags};
 use wavegate_net::redact;
 
 /// Changes that come together, such as those of both ConfigMaps, are read together.
@@ -77,28 +74,16 @@ impl LiveSettings {
         &mut self,
         client: &Client,
         namespace: &str,
-        maps: &mut ConfigMaps,
+        maps: &ConfigMaps,
         used: &Config,
     ) -> Config {
-        let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        let watches = CONFIG_MAPS.map(|name| {
-            let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-            watcher(api.clone(), only).default_backoff().boxed()
-        });
-        let mut events = pin!(stream::select_all(watches));
+        let mut events = config_map_events(client, namespace);
         let mut unread = String::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => continue,
                 Ok(_) => {}
                 Err(error) => {
-                    // Of the client: the text of a watcher contains debug output.
-                    let error = match &error {
-                        watcher::Error::InitialListFailed(cause)
-                        | watcher::Error::WatchStartFailed(cause)
-                        | watcher::Error::WatchFailed(cause) => failure::error_reason(cause),
-                        _ => "the watch ended".to_owned(),
-                    };
                     tracing::warn!(
                         error,
                         "the ConfigMaps of namespace {namespace} cannot be watched; changed \
@@ -203,10 +188,13 @@ fn usable(settings: &RedisSettings) -> Result<(), redis::Error> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
     use kube::api::{DeleteParams, PostParams};
     use kube_sim::Server;
     use serde_json::json;
     use wavegate_cluster::watch::absent_settings::AbsentSettings;
+    use wavegate_controller::config::CONFIG_MAPS;
 
     use super::*;
 
@@ -230,7 +218,7 @@ mod tests {
     const PARAMS: &str = CONFIG_MAPS[0];
     const CM: &str = CONFIG_MAPS[1];
 
-    async fn read(maps: &mut ConfigMaps, client: &Client) -> Config {
+    async fn read(maps: &ConfigMaps, client: &Client) -> Config {
         let failed = async |unread: Unread| panic!("{unread:?}");
         let mut settings = maps.until_read(client, "default", failed).await;
         // Without it, the generators would have to be limited (AS-504).
@@ -246,35 +234,35 @@ mod tests {
         let client = server.client_as("test");
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
         let start = || ConfigMaps::new(AbsentSettings::default());
-        let default = read(&mut start(), &client).await;
+        let default = read(&start(), &client).await;
         for (name, key, value) in GUARDS {
             let absent = AbsentSettings::default();
-            let mut maps = ConfigMaps::new(absent.clone());
-            assert_eq!(read(&mut maps, &client).await, default);
+            let maps = ConfigMaps::new(absent.clone());
+            assert_eq!(read(&maps, &client).await, default);
             assert_eq!(maps.never_seen(), CONFIG_MAPS);
             let map = |data| {
                 serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
             };
             let set = map(json!({ key: value }));
             api.create(&PostParams::default(), &set).await.unwrap();
-            let guarded = read(&mut maps, &client).await;
+            let guarded = read(&maps, &client).await;
             assert_ne!(guarded, default, "{key} is a setting");
             assert!(absent.names().is_empty());
 
             api.delete(name, &DeleteParams::default()).await.unwrap();
             for _ in 0..2 {
-                assert_eq!(read(&mut maps, &client).await, guarded, "{key}: it is gone");
+                assert_eq!(read(&maps, &client).await, guarded, "{key}: it is gone");
                 assert_eq!(absent.names(), [format!("ConfigMap {name}")]);
             }
-            let mut started = start();
-            assert_eq!(read(&mut started, &client).await, default, "{key}: absent at a start");
+            let started = start();
+            assert_eq!(read(&started, &client).await, default, "{key}: absent at a start");
             assert!(started.never_seen().contains(&name));
 
             // Written without data, it means the defaults; and then there is nothing to keep.
             api.create(&PostParams::default(), &map(json!({}))).await.unwrap();
-            assert_eq!(read(&mut maps, &client).await, default, "{key}: empty");
+            assert_eq!(read(&maps, &client).await, default, "{key}: empty");
             api.delete(name, &DeleteParams::default()).await.unwrap();
-            assert_eq!(read(&mut maps, &client).await, default);
+            assert_eq!(read(&maps, &client).await, default);
             assert!(absent.names().is_empty());
         }
     }

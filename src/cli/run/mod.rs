@@ -82,8 +82,8 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     let waits = || Some(Waiting::start(format, &first, &readiness));
     // What is known of these stays known when the controllers start again with other settings.
     let trust = Arc::new(Trust::default());
-    let mut maps = ConfigMaps::new(trust.absent().clone());
-    let read = read_config_maps(&client, &first, &readiness, &mut maps, waits);
+    let maps = ConfigMaps::new(trust.absent().clone());
+    let read = read_config_maps(&client, &first, &readiness, &maps, waits);
     let Some(settings) = shutdown.run_until_cancelled(read).await else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -145,11 +145,15 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         readiness.set(true);
         if let Some(candidate) = &lease {
             tracing::info!("waiting for the lease");
-            let maps = &mut maps;
-            let read = async || read_config_maps(&client, &config, &readiness, maps, || None).await;
-            let Some(settings) = candidate.acquire_and(&shutdown, read).await else {
-                return Ok(ExitCode::SUCCESS);
+            let read =
+                async || read_config_maps(&client, &config, &readiness, &maps, || None).await;
+            // What it saw in the meantime is what may not vanish.
+            let settings = tokio::select! {
+                biased;
+                settings = candidate.acquire_and(&shutdown, read) => settings,
+                () = maps.follow(&client, namespace) => None,
             };
+            let Some(settings) = settings else { return Ok(ExitCode::SUCCESS) };
             // It may have waited for days, and acts first with the settings of now: what they
             // protect must not be deleted because it was not protected then.
             match live.resolve(&settings, &config) {
@@ -187,7 +191,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
         let mut next = None;
         let outdated = async {
-            next = Some(live.changed(&client, namespace, &mut maps, &config).await);
+            next = Some(live.changed(&client, namespace, &maps, &config).await);
         };
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
@@ -388,7 +392,7 @@ async fn read_config_maps(
     client: &Client,
     config: &Config,
     readiness: &Readiness,
-    maps: &mut ConfigMaps,
+    maps: &ConfigMaps,
     waits: impl Fn() -> Option<Waiting>,
 ) -> BTreeMap<String, String> {
     let namespace = &config.application_sets.control_plane_namespace;

@@ -365,9 +365,25 @@ async fn se_032_files_of_git_lfs_are_fetched_where_enabled() {
     world.until("large", "compared", compared).await;
     world.sync_until_good("large", json!({})).await;
     assert_eq!(world.data("large").await, json!({"a": "lfs"}));
+    let compares = |app: &Value| {
+        app["status"]["sync"]["status"] == "Synced" && app["status"]["conditions"].is_null()
+    };
     // Another server is chosen by whoever writes the repository.
-    world.commit_file(".lfsconfig", "[lfs]\n\turl = https://localhost:1/\n");
-    server.publish(world.repo.path(), "team/app.git");
-    world.refresh("large").await;
-    world.until_refused("large", &[".lfsconfig names a server of Git LFS"]).await;
+    for text in [
+        "[lfs]\n\turl = https://localhost:1/\n",
+        // As Git reads it: the bracket is part of a comment, or of the URL.
+        "[lfs]\n\turl = https://localhost:1/ # ]\n",
+        "[lfs]\n\turl = https://localhost:1/]x\n",
+        "[remote \"a]b\"] lfsUrl = https://localhost:1/\n",
+        "[lfs\n",
+    ] {
+        world.commit_file(".lfsconfig", "[lfs]\n\tfetchexclude = url\n");
+        server.publish(world.repo.path(), "team/app.git");
+        world.refresh("large").await;
+        world.until("large", "read again", compares).await;
+        world.commit_file(".lfsconfig", text);
+        server.publish(world.repo.path(), "team/app.git");
+        world.refresh("large").await;
+        world.until_refused("large", &[".lfsconfig names a server of Git LFS"]).await;
+    }
 }

@@ -1,9 +1,12 @@
 //! Settings whose ConfigMap vanishes while `run` runs: a guard stays closed while a tool creates it
 //! again.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
+use kube_sim::RequestRecord;
+use wavegate_controller::leader::LEASE;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -90,6 +93,55 @@ async fn settings_that_vanish_stay_in_force_until_they_are_there_again() {
     let patch = kube::api::Patch::Merge(empty);
     maps.patch(MAP, &kube::api::PatchParams::default(), &patch).await.unwrap();
     running.until_logged("the settings have changed").await;
+}
+
+/// AS-150, AS-500: a replica that stands by for days saw settings that were not there when it started.
+/// It leads with what it saw last, when the map vanishes before it leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stands_by_keeps_what_it_saw_last() {
+    let cluster = Cluster::with_set(&["b"], &["a", "b"], "https://r", &[]).await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "argocd");
+    let lease = json!({
+        "metadata": {"name": LEASE},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600,
+            "renewTime": "2100-01-01T00:00:00.000000Z"},
+    });
+    let lease = serde_json::from_value(lease).unwrap();
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+    let arguments =
+        ["--probe-addr=", "--metrics-addr=", "--webhook-addr=", "--enable-leader-election"];
+    let mut running = Running::start(&cluster, &arguments, &[]);
+    running.until_logged("the lease is held by other").await;
+
+    let reads = || {
+        let is_read = |request: &RequestRecord| {
+            let is_ours = request.client != "test" && request.resource == "configmaps";
+            is_ours
+                && (request.verb.as_str(), request.name.as_str(), request.code) == ("get", MAP, 200)
+        };
+        cluster.server.requests().into_iter().filter(is_read).count()
+    };
+    let data = json!({
+        "applicationsetcontroller.policy": "create-only",
+        "applicationsetcontroller.sync.engine": "external",
+    });
+    cluster.sets(data).await;
+    let until = std::time::Instant::now() + WAIT;
+    while reads() == 0 {
+        assert!(std::time::Instant::now() < until, "{}", running.log());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
+    maps.delete(MAP, &DeleteParams::default()).await.unwrap();
+    running.until_logged("ConfigMap argocd-cmd-params-cm had settings").await;
+    leases.delete(LEASE, &DeleteParams::default()).await.unwrap();
+    until_set(&cluster, &running, "it leads, and names what is gone", |set| {
+        let found = condition(set, "SettingsAbsent");
+        found["status"] == "True" && found["message"].as_str().unwrap().contains(MAP)
+    })
+    .await;
+    let kept = cluster.api("Application").get("a").await.unwrap();
+    assert!(kept.metadata.deletion_timestamp.is_none(), "create-only: {}", running.log());
 }
 
 async fn metrics_of(address: &str) -> String {

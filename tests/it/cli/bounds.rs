@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::with_input;
+use super::arguments::Running;
+use super::embedded::Cluster;
+use super::{WAIT, set, with_input};
 use crate::support::waiting::until;
 
 /// A file of half a megabyte that is a stream of small JSON values was read for minutes.
@@ -50,4 +52,51 @@ async fn a_program_ends_with_the_process_that_started_it() {
         .output()
         .unwrap();
     assert!(!late.status.success() && late.stdout.is_empty(), "{late:?}");
+}
+
+/// One refused set took a gigabyte, and as many at once as there are workers: each is refused
+/// before, one after the other, and leaves nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_refused_sets_at_once_hold_no_gigabyte_as_135() {
+    let cluster = Cluster::start().await;
+    let list = |name: &str| {
+        let elements: Vec<Value> = (0..1_000).map(|n| json!({ name: n.to_string() })).collect();
+        json!({"list": {"elements": elements}})
+    };
+    let matrix = json!([{"matrix": {"generators": [list("n"), list("m")]}}]);
+    let names: Vec<String> = (0..10).map(|n| format!("set-{n}")).collect();
+    for name in &names {
+        let mut object: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+        object["metadata"] = json!({"name": name, "namespace": "argocd"});
+        object["spec"]["generators"] = matrix.clone();
+        cluster.create("ApplicationSet", object).await;
+    }
+    let arguments =
+        ["--probe-addr=", "--metrics-addr=", "--webhook-addr=", "--sync-engine=external"];
+    let running = Running::start(&cluster, &arguments, &[]);
+    let until = std::time::Instant::now() + WAIT;
+    for name in &names {
+        loop {
+            let set = cluster.api("ApplicationSet").get(name).await.unwrap();
+            let status = serde_json::to_value(&set).unwrap()["status"].to_string();
+            if status.contains("the parameter sets take more than 134217728 bytes of memory") {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "{status} {}", running.log());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    let memory = |what: &str| -> u64 {
+        let status = format!("/proc/{}/status", running.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let most = memory("VmHWM") >> 10;
+    println!("ten refused sets: {most} MiB at most, {} MiB then", memory("VmRSS") >> 10);
+    assert!(most < 1024, "{most} MiB");
+    while memory("VmRSS") >> 10 > 256 {
+        assert!(std::time::Instant::now() < until, "{} kB are kept", memory("VmRSS"));
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }

@@ -101,6 +101,32 @@ fn a_set_and_its_applications_have_a_total_limit_as_135() {
         .fails(1, &["limit exceeded: the set takes more than 268435456 bytes"]);
 }
 
+/// A map of one value takes ten times its text: 120 MB as counted took a gigabyte.
+#[test]
+fn applications_are_counted_by_the_memory_that_they_take_as_135() {
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let elements: Vec<Value> = (0..8000).map(|i| json!({"n": format!("app-{i}")})).collect();
+    set["spec"]["generators"] = json!([{"list": {"elements": elements}}]);
+    let maps: Vec<Value> = (0..120).map(|_| json!({"a": "{{.n}}"})).collect();
+    set["spec"]["template"]["spec"]["info"] = maps.into();
+    let run = within(1_000_000, &["render", "-f", "-"], &set.to_string());
+    run.fails(1, &["limit exceeded: the set takes more than 536870912 bytes of memory"]);
+}
+
+/// What one object of an API server can hold.
+#[test]
+fn fifty_thousand_small_applications_are_generated_as_135() {
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let elements: Vec<Value> = (0..50_000).map(|i| json!({"n": format!("a{i}")})).collect();
+    set["spec"]["generators"] = json!([{"list": {"elements": elements}}]);
+    set["spec"]["template"]["metadata"]["labels"] = json!({"env": "prod"});
+    let automated = json!({"automated": {"prune": true}, "syncOptions": ["CreateNamespace=true"]});
+    set["spec"]["template"]["spec"]["syncPolicy"] = automated;
+    let run = within(1_500_000, &["render", "-f", "-", "-o", "table"], &set.to_string());
+    // With a header.
+    assert_eq!((run.code, run.out.lines().count()), (0, 50_001), "{}", run.err);
+}
+
 #[test]
 fn aliases_of_a_patch_do_not_multiply_its_text() {
     let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();

@@ -68,6 +68,7 @@ mod mistakes;
 mod notify;
 pub mod policies;
 mod policy_objects;
+mod quarantine;
 mod roles;
 mod rules;
 mod seed_example;
@@ -230,6 +231,8 @@ cases! {
     policies::sets_share_a_limit_through_kills: kill, kill;
     policies::many_deletions_wait_for_an_approval: summary, -;
     policies::people_pause_abort_and_retry: -, -;
+    quarantine::an_aborted_commit_that_is_pushed_again_waits_for_a_person_as_st_060: -, -;
+    quarantine::what_is_not_remembered_any_more_is_told_as_st_060: -, -;
     notify::each_transition_arrives_once_and_is_signed: -, -;
     notify::sinks_that_fail_hold_nobody_up: -, -;
     notify::what_was_not_delivered_is_sent_after_a_kill: -, kill;

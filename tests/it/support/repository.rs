@@ -64,6 +64,11 @@ impl Repository {
         revision
     }
 
+    /// Sets the branch to a commit, as a push with force does.
+    pub fn reset(&self, revision: &str) {
+        self.git(&["reset", "--quiet", "--hard", revision]);
+    }
+
     fn git(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("git");
         if self.served_at.is_some() {

@@ -432,14 +432,8 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }
 
-/// Processor time of this thread in nanoseconds, which a busy machine does not lengthen.
-fn processor_time() -> u64 {
-    // The kernel counts when it switches threads, and at its ticks of some milliseconds.
-    std::thread::yield_now();
-    #[expect(clippy::disallowed_methods, reason = "a test may measure its time")]
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse().unwrap()
-}
+#[path = "../../../../tests/it/support/growth.rs"]
+mod growth;
 
 /// A file of half a megabyte that is a stream of small JSON values was read for minutes: for
 /// each value, the lines before it were counted anew.
@@ -460,23 +454,8 @@ fn time_grows_with_the_text_and_not_with_its_square() {
         ("anchors and aliases", "", "- &a b\n- *a\n", ""),
     ];
     for (what, head, part, tail) in shapes {
-        let time = |parts: usize| {
-            let text = format!("{head}{}{tail}", part.repeat(parts));
-            let once = || {
-                let began = processor_time();
-                drop(parse_documents(&text));
-                processor_time() - began
-            };
-            (0..3).map(|_| once()).min().unwrap()
-        };
-        // A machine may become slower in between, but not each time; beside what a tick of the
-        // kernel is.
-        let grows = |[one, two]: [u64; 2]| 2 * two <= 5 * one + 20_000_000;
-        let measured = || [10_000, 20_000, 40_000].map(time);
-        let is_linear = |&[one, two, four]: &[u64; 3]| grows([one, two]) && grows([two, four]);
-        let tries: Vec<[u64; 3]> =
-            (0..5).map(|_| measured()).take_while(|one| !is_linear(one)).collect();
-        assert!(tries.len() < 5, "{what}: {tries:?} ns for once, twice and four times the text");
+        let make = |parts: usize| format!("{head}{}{tail}", part.repeat(parts));
+        growth::assert_linear(what, 10_000, make, |text| drop(parse_documents(text)));
     }
 }
 

@@ -2,6 +2,7 @@
 //! watch has caught up. No decisions.
 
 pub mod absent_settings;
+mod answer_size;
 pub mod busy;
 pub mod cluster_cache;
 pub mod cluster_config;

@@ -6,26 +6,20 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, BodyStream, Full, LengthLimitError, Limited, StreamBody};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
 use kube::Client;
 use kube::client::Body;
+use tokio::time::Instant;
+
+use super::answer_size::{AnswerLimits, Share};
 
 /// A little more than the 60 s after which the API server itself gives up a request that is not a
 /// watch.
 pub const LIMIT: Duration = Duration::from_secs(65);
-
-/// Largest answer in bytes, and largest event of a watch: no page of a listing
-/// that is asked for here comes near it.
-const MAX_ANSWER: usize = 256 << 20;
-
-/// An answer that is too large.
-#[derive(Debug, thiserror::Error)]
-#[error("its answer has more than {} MiB", MAX_ANSWER >> 20)]
-struct TooLarge;
 
 /// The body of an answer.
 type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
@@ -35,30 +29,34 @@ type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
 #[error("no answer within {} s", LIMIT.as_secs())]
 struct Unanswered;
 
+/// A line of a watch that did not end.
+#[derive(Debug, thiserror::Error)]
+#[error("a large event did not end within {} s", LIMIT.as_secs())]
+struct Unended;
+
 /// A client of the same cluster whose requests fail when they are not answered within [`LIMIT`].
 /// Of watches and of other answers that go on, only the beginning has to come by then.
 pub fn limited_client(inner: Client) -> Client {
+    within(inner, AnswerLimits::of_process())
+}
+
+/// The same with other limits of its answers.
+pub(super) fn within(inner: Client, limits: AnswerLimits) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
-        let inner = inner.clone();
+        let (inner, limits) = (inner.clone(), limits.clone());
         async move {
             let goes_on = goes_on(request.uri().query().unwrap_or_default());
             let answer = async {
                 let answer = inner.send(request).await?;
                 let (parts, body) = answer.into_parts();
                 if goes_on {
-                    return Ok::<_, kube::Error>(Response::from_parts(parts, by_lines(body)));
+                    return Ok::<_, kube::Error>(Response::from_parts(
+                        parts,
+                        by_lines(body, limits),
+                    ));
                 }
-                let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| {
-                    match error.is::<LengthLimitError>() {
-                        true => kube::Error::Service(Box::new(TooLarge)),
-                        false => match error.downcast::<kube::Error>() {
-                            Ok(error) => *error,
-                            Err(error) => kube::Error::Service(error),
-                        },
-                    }
-                })?;
-                let body = Full::new(body.to_bytes()).map_err(|never| match never {});
+                let body = Full::new(limits.collect(body).await?).map_err(|never| match never {});
                 Ok(Response::from_parts(parts, body.boxed_unsync()))
             };
             let unanswered = |_| kube::Error::Service(Box::new(Unanswered));
@@ -68,23 +66,60 @@ pub fn limited_client(inner: Client) -> Client {
     Client::new(tower::service_fn(send), namespace)
 }
 
+/// An answer that goes on.
+struct Lines {
+    frames: BodyStream<Body>,
+    limits: AnswerLimits,
+    /// The bytes of the line that has not ended.
+    line: usize,
+    share: Share,
+    /// When a line has to end that takes of what all share.
+    ends: Option<Instant>,
+}
+
 /// The body of an answer that goes on, of which each line has a limit.
-fn by_lines(body: Body) -> Answer {
-    let mut line = 0_usize;
-    let frames = BodyStream::new(body).map(move |frame| {
-        let frame = frame?;
-        if let Some(data) = frame.data_ref() {
-            line = match data.iter().rposition(|byte| *byte == b'\n') {
-                Some(end) => data.len() - end - 1,
-                None => line.saturating_add(data.len()),
-            };
-            if line > MAX_ANSWER {
-                return Err(TooLarge.into());
-            }
+fn by_lines(body: Body, limits: AnswerLimits) -> Answer {
+    let frames = BodyStream::new(body);
+    let lines = Lines { frames, limits, line: 0, share: Share::default(), ends: None };
+    let frames = stream::unfold(Some(lines), |lines| async move {
+        let mut lines = lines?;
+        match lines.next().await {
+            Ok(frame) => frame.map(|frame| (Ok(frame), Some(lines))),
+            Err(error) => Some((Err(error), None)),
         }
-        Ok(frame)
     });
     StreamBody::new(frames).boxed_unsync()
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<Frame<Bytes>>, tower::BoxError> {
+        let frame = match self.ends {
+            None => self.frames.next().await,
+            Some(ends) => {
+                tokio::time::timeout_at(ends, self.frames.next()).await.map_err(|_| Unended)?
+            }
+        };
+        let Some(frame) = frame.transpose()? else { return Ok(None) };
+        if let Some(data) = frame.data_ref() {
+            let (begun, rest) = match data.iter().position(|byte| *byte == b'\n') {
+                Some(first) => {
+                    let last = data.iter().rposition(|byte| *byte == b'\n').unwrap_or(first);
+                    (self.line.saturating_add(first), Some(data.len() - last - 1))
+                }
+                None => (self.line.saturating_add(data.len()), None),
+            };
+            self.limits.take_for_line(&mut self.share, begun).await?;
+            if let Some(rest) = rest {
+                (self.line, self.share, self.ends) = (rest, Share::default(), None);
+            } else {
+                self.line = begun;
+            }
+            if self.line > self.limits.free_line && self.ends.is_none() {
+                self.ends = Some(Instant::now() + LIMIT);
+            }
+        }
+        Ok(Some(frame))
+    }
 }
 
 /// Whether the answer has no end of its own: a watch, or the log of a container.

@@ -364,9 +364,9 @@ fn fresh(interval: Option<Duration>) -> Freshness {
     Freshness(interval.unwrap_or(REQUEUE_AFTER) / 4)
 }
 
-/// Most bytes that several sets may generate at the same time, each; a larger one is generated
-/// alone. The limits of one set would otherwise apply to each of those that are reconciled at
-/// once: ten sets that are refused in the end took 10 GiB.
+/// Most bytes that several sets may generate at the same time, each, and most bytes of their
+/// parameter sets; a larger one is generated alone. The limits of one set would otherwise apply to
+/// each of those that are reconciled at once: ten sets that are refused in the end took 10 GiB.
 const SMALL: usize = 16 << 20;
 
 /// Held while a set is generated that may be large.
@@ -374,8 +374,9 @@ static LARGE: Mutex<()> = Mutex::new(());
 
 /// Generates the Applications of an ApplicationSet, in a compact form.
 fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> Generated {
-    let limits = desired::Limits::default();
-    let small = desired::Limits { bytes: SMALL, ..limits };
+    // They are not kept as trees.
+    let limits = desired::Limits { tree_bytes: u64::MAX, ..desired::Limits::default() };
+    let small = desired::Limits { bytes: SMALL, parameter_bytes: SMALL as u64, ..limits };
     let is_limit = |error: &desired::GenerateError| error.is_limit();
     let mut generated = generate_within(set, inputs, small, context, now);
     if generated.error.as_ref().is_some_and(is_limit) {

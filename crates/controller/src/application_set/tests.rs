@@ -31,6 +31,7 @@ mod held;
 mod panics;
 mod preserve_resources;
 mod protected;
+mod quarantine;
 mod reverse_deletion;
 mod rollouts;
 mod runs;

@@ -11,9 +11,12 @@ use gotemplate::go::Env;
 pub struct Limits {
     /// The time limit, measured with the clock of the [`Env`].
     pub time: Duration,
-    /// The most bytes of all its Applications: their text, and 32 bytes for
-    /// each value.
+    /// The most bytes of all its Applications as a controller keeps them: their text, 32 bytes
+    /// for each value, and 512 bytes for each Application.
     pub bytes: usize,
+    /// The most bytes of memory that all its Applications take as trees, for those that keep them
+    /// so: a map of one value takes ten times the bytes of its text.
+    pub tree_bytes: u64,
     /// The most bytes of one Application. The API server accepts at most 3 MiB,
     /// and etcd usually 1.5 MiB.
     pub application_bytes: usize,
@@ -33,6 +36,8 @@ impl Default for Limits {
         Self {
             time: Duration::from_secs(30),
             bytes: 256 << 20,
+            // 50,000 Applications with eight maps each take 300 MiB.
+            tree_bytes: 512 << 20,
             application_bytes: 4 << 20,
             template: go::TemplateLimits::default(),
             parameter_bytes: 128 << 20,

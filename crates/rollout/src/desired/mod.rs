@@ -107,8 +107,8 @@ pub fn generate_within(
 }
 
 /// As [`generate_within`], but passes on each Application with its origin as soon as
-/// it is generated, so that not all of them are in memory as trees. After an
-/// error, the caller must discard those passed on.
+/// it is generated, so that not all of them are in memory as trees
+/// ([`Limits::tree_bytes`]). After an error, the caller must discard those passed on.
 ///
 /// # Errors
 ///
@@ -196,7 +196,10 @@ fn render_output(
     for parameters in output.sets {
         let which = || parameters.origin.clone();
         match render_one(set, &template, parameters.given(), engine, env, &which) {
-            Ok(application) => take(application, parameters.origin),
+            Ok(application) => {
+                engine.count_tree(&application)?;
+                take(application, parameters.origin);
+            }
             Err(error) if error.is_limit() => return Err(error),
             Err(error) => {
                 first_error.get_or_insert(error);

@@ -11,7 +11,7 @@ use super::missing_key;
 use super::texts::Given;
 use gotemplate::go::{Env, GoTemplate, MissingKey, TemplateOptions};
 use gotemplate::simple;
-use wavegate_api::yaml::map_weight;
+use wavegate_api::yaml::{map_weight, value_weight};
 
 #[cfg(test)]
 thread_local! {
@@ -34,6 +34,8 @@ pub struct Engine {
     application_bytes: usize,
     /// The memory of all parameter sets so far, in bytes.
     parameter_bytes: u64,
+    /// The same of all Applications.
+    tree_bytes: u64,
 }
 
 /// A language, with its compiled templates: each distinct string is compiled
@@ -71,8 +73,12 @@ impl Language {
 
 /// The size of a value besides its text, in bytes.
 const VALUE: usize = 32;
-/// What a parameter set takes beside its values: itself, its origin, and its place in lists.
+/// What a parameter set takes beside its values, and an Application: itself, its origin, and its
+/// place in lists.
 const PARAMETER_SET: u64 = 256;
+
+/// What an Application takes beside its values: its digests, names and places in lists.
+const APPLICATION: usize = 512;
 
 /// The largest factor between the length of a patch and its size when parsed.
 const PATCH: usize = 8;
@@ -101,6 +107,7 @@ impl Engine {
             bytes: 0,
             application_bytes: 0,
             parameter_bytes: 0,
+            tree_bytes: 0,
         })
     }
 
@@ -121,6 +128,7 @@ impl Engine {
     /// [`GenerateError::Limit`] when the time limit of the set is exceeded.
     pub fn begin_application(&mut self, env: &Env) -> Result<(), GenerateError> {
         self.application_bytes = 0;
+        self.count("spec.template", APPLICATION)?;
         self.check_time("spec.template", env)
     }
 
@@ -154,6 +162,21 @@ impl Engine {
             return exceeded("the set", self.limits.bytes);
         }
         Ok(())
+    }
+
+    /// Counts a generated Application as it is in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`GenerateError::Limit`] when those of the set take too much.
+    pub fn count_tree(&mut self, application: &Value) -> Result<(), GenerateError> {
+        self.tree_bytes += PARAMETER_SET + value_weight(application);
+        let limit = self.limits.tree_bytes;
+        if self.tree_bytes <= limit {
+            return Ok(());
+        }
+        let cause = format!("the set takes more than {limit} bytes of memory");
+        Err(GenerateError::Limit { place: "spec.template".to_owned(), cause })
     }
 
     /// Renders the text of a patch, by the rules of `Self::render_text`.

@@ -412,3 +412,65 @@ fn each_text_is_compiled_once_as_134() {
     // Of the second list, of the values, and three of the template.
     assert_eq!((compiled(2), compiled(12)), (5, 5));
 }
+
+#[path = "../../../../tests/it/support/growth.rs"]
+mod growth;
+
+/// Generators of JSON and YAML, and the texts of templates in both languages.
+#[test]
+fn time_grows_with_a_set_and_not_with_its_square_as_135() {
+    let generated = |set: &Value| drop(generate(set));
+    let names = |count: usize| -> Vec<Value> {
+        (0..count).map(|n| json!({"n": format!("a{n}"), "m": {"k": [n]}})).collect()
+    };
+    let named = |mut set: Value, go: bool| {
+        set["spec"]["template"]["metadata"]["name"] = if go { "{{.n}}" } else { "{{n}}" }.into();
+        set
+    };
+    for go in [true, false] {
+        let text = if go { "{{.n}}" } else { "{{n}}" };
+        let list = |count: usize| named(set(go, names(count).into(), text), go);
+        growth::assert_linear("elements", 500, list, generated);
+        let yaml = |count: usize| {
+            let mut set = list(0);
+            let yaml = Value::from(names(count)).to_string();
+            set["spec"]["generators"] = json!([{"list": {"elementsYaml": yaml}}]);
+            set
+        };
+        growth::assert_linear("elementsYaml", 500, yaml, generated);
+        let merge = |count: usize| {
+            let mut set = list(0);
+            let list = |elements| json!({"list": {"elements": elements}});
+            let generators = [list(names(count)), list(names(count))];
+            set["spec"]["generators"] =
+                json!([{"merge": {"mergeKeys": ["n"], "generators": generators}}]);
+            set
+        };
+        growth::assert_linear("merge", 500, merge, generated);
+        let wide = |count: usize| {
+            let element: Map<String, Value> =
+                (0..count).map(|n| (format!("k{n}"), json!({"a": "b"}))).collect();
+            set(go, json!([element]), "{{k1}}")
+        };
+        growth::assert_linear("one wide element", 5_000, wide, generated);
+    }
+    for part in [
+        "a",
+        "{{.n}}",
+        "{{/* a */}}",
+        "{{- .n -}} ",
+        "{{$a := .n}}",
+        "{{if .n}}{{end}}",
+        "{{ printf \"%s\" .n | upper }}",
+        "{{",
+        "\\{{",
+        "}}",
+    ] {
+        let one = |count: usize| set(true, json!([{"n": "a"}]), &part.repeat(count));
+        growth::assert_linear(part, 1_000, one, generated);
+        let one = |count: usize| {
+            set(false, json!([{"n": "a"}]), &part.replace("{{.n}}", "{{n}}").repeat(count))
+        };
+        growth::assert_linear(part, 1_000, one, generated);
+    }
+}

@@ -425,3 +425,53 @@ fn pull_requests_and_plugins_are_refreshed_as_421() {
         "a pull request changes no branch that is deployed"
     );
 }
+
+#[path = "../../../../tests/it/support/growth.rs"]
+mod growth;
+
+/// A push of many commits with many files, of each provider that sends them.
+#[test]
+fn time_grows_with_a_body_and_not_with_its_square_as_421() {
+    let repository = json!({"html_url": "https://g.example/a/b", "default_branch": "main"});
+    let github = |commits: Vec<serde_json::Value>| json!({"ref": "refs/heads/main", "repository": repository, "commits": commits});
+    let gitlab = |commits: Vec<serde_json::Value>| {
+        let project = json!({"web_url": "https://g.example/a/b", "default_branch": "main"});
+        json!({
+            "object_kind": "push", "ref": "refs/heads/main", "project": project,
+            "commits": commits,
+        })
+    };
+    let bitbucket = |changes: Vec<serde_json::Value>| {
+        let link = json!({"links": {"html": {"href": "https://g.example/a/b"}}});
+        json!({"repository": link, "push": {"changes": changes}})
+    };
+    let azure = |refs: Vec<serde_json::Value>| {
+        let repository =
+            json!({"remoteUrl": "https://g.example/a/b", "defaultBranch": "refs/heads/main"});
+        json!({
+            "eventType": "git.push",
+            "resource": {"refUpdates": refs, "repository": repository},
+        })
+    };
+    let commit = |n: usize| json!({"id": "1", "added": [format!("a/{n}")], "modified": ["a", "b"]});
+    let change = |n: usize| json!({"new": {"type": "branch", "name": format!("b{n}")}});
+    type Make<'a> = &'a dyn Fn(usize) -> serde_json::Value;
+    let makes: [(&str, &str, Make<'_>); 5] = [
+        ("x-github-event", "push", &|n| github((0..n).map(commit).collect())),
+        ("x-gogs-event", "push", &|n| github((0..n).map(commit).collect())),
+        ("x-gitlab-event", "Push Hook", &|n| gitlab((0..n).map(commit).collect())),
+        ("x-event-key", "repo:push", &|n| bitbucket((0..n).map(change).collect())),
+        ("x-vss-activityid", "1", &|n| {
+            azure((0..n).map(|n| json!({"name": format!("refs/heads/b{n}")})).collect())
+        }),
+    ];
+    for (header, event, make) in makes {
+        let read = |body: &String| {
+            let is_cloud = |name: &str| header == "x-event-key" && name == "x-hook-uuid";
+            let headers = |name: &str| (name == header || is_cloud(name)).then(|| event.to_owned());
+            let provider = Provider::of(&headers).unwrap();
+            drop(read_payload(provider, &headers, body.as_bytes()));
+        };
+        growth::assert_linear(header, 5_000, |count| make(count).to_string(), read);
+    }
+}

@@ -2,13 +2,15 @@
 //! the local repository, and copied over the pointers in a checkout.
 //!
 //! The objects of the server that belongs to the repository are read, with its credentials; a
-//! `.lfsconfig` that names another one is an error.
+//! `.lfsconfig` that names another one is an error. `git-lfs` itself reads none: it runs in the local
+//! repository, which has no files, and whose `HEAD` is no commit.
 
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::deadline;
 use crate::directory::source_directory::SourceDirectory;
 use crate::error::SourceError;
 use crate::git::command::{Call, Remote, too_large};
@@ -45,13 +47,13 @@ pub(crate) async fn fill(
     let repo = || remote.address.shown.clone();
     let failed = |detail: String| SourceError::git(repo(), "git lfs fetch", detail);
     let root = checkout.to_owned();
-    let found = tokio::task::spawn_blocking(move || (pointers(&root), names_a_server(&root)));
-    let (pointers, names_a_server) = found.await.map_err(|error| failed(error.to_string()))?;
-    let pointers = pointers.map_err(|error| failed(error.kind().to_string()))?;
+    let pointers = deadline::blocking(move || pointers(&root)).await;
+    let pointers = pointers.map_err(|error| failed(error.to_string()))?;
+    let pointers = pointers.map_err(|error| failed(without_path(&error)))?;
     if pointers.is_empty() {
         return Ok(());
     }
-    if names_a_server {
+    if names_a_server(remote, git_dir, commit, checkout).await {
         let detail = format!(
             "{CONFIG} names a server of Git LFS, and only that of the repository itself is used; \
              remove the URL from the file, or enableLfs from the Secret"
@@ -95,14 +97,26 @@ pub(crate) async fn fill(
         error => error,
     })?;
     let objects = kept.join("objects");
-    let copied = tokio::task::spawn_blocking(move || {
-        pointers.iter().try_for_each(|pointer| {
-            pointer.replace(&objects).map_err(|_| {
-                format!("the server has no object {} of {} bytes", pointer.object, pointer.size)
-            })
-        })
-    });
+    let copied = deadline::blocking(move || put_all(&pointers, &objects));
     copied.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
+}
+
+/// Puts the objects in the place of all pointers; why one cannot be.
+fn put_all(pointers: &[Pointer], objects: &Path) -> Result<(), String> {
+    pointers.iter().try_for_each(|pointer| {
+        deadline::check().map_err(|error| error.to_string())?;
+        pointer.replace(objects).map_err(|_| {
+            format!("the server has no object {} of {} bytes", pointer.object, pointer.size)
+        })
+    })
+}
+
+/// What an error of a file is about, without its place on this machine.
+fn without_path(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::TimedOut => error.to_string(),
+        kind => kind.to_string(),
+    }
 }
 
 impl Pointer {
@@ -188,6 +202,7 @@ fn pointers(directory: &Path) -> std::io::Result<Vec<Pointer>> {
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory)? {
+            deadline::check()?;
             let entry = entry?;
             let meta = entry.metadata()?;
             if meta.is_dir() {
@@ -200,21 +215,23 @@ fn pointers(directory: &Path) -> std::io::Result<Vec<Pointer>> {
     Ok(found)
 }
 
-/// Whether the repository names a server of Git LFS.
-fn names_a_server(root: &Path) -> bool {
-    let path = root.join(CONFIG);
-    let Ok(meta) = path.symlink_metadata() else { return false };
-    if !meta.is_file() {
+/// Whether the commit names a server of Git LFS; also when its file cannot be read.
+async fn names_a_server(remote: Remote<'_>, git_dir: &Path, commit: &str, checkout: &Path) -> bool {
+    let Ok(meta) = tokio::fs::symlink_metadata(checkout.join(CONFIG)).await else { return false };
+    if !meta.is_file() || meta.len() > MAX_CONFIG {
         return true;
     }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map(|file| file.take(MAX_CONFIG));
-    let is_read = file.and_then(|mut file| file.read_to_string(&mut text)).is_ok();
-    let sets_url = |line: &str| {
-        let key = line.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
-        key.ends_with("url")
-    };
-    !is_read || text.lines().any(|line| sets_url(line.rsplit(']').next().unwrap_or_default()))
+    // As Git reads it, and nobody else.
+    let blob = format!("--blob={commit}:{CONFIG}");
+    let args = ["config", &blob, "--no-includes", "--null", "--name-only", "--list"];
+    let args = args.map(OsString::from).into();
+    let call = Call { git_dir: Some(git_dir), ..Call::new("git config", remote.address, args) };
+    remote.git.run(call).await.map_or(true, |keys| has_url(&keys))
+}
+
+/// Whether one of these keys is that of a URL.
+fn has_url(keys: &[u8]) -> bool {
+    keys.split(|byte| *byte == 0).any(|key| key.to_ascii_lowercase().ends_with(b"url"))
 }
 
 #[cfg(test)]
@@ -242,18 +259,28 @@ mod tests {
         assert_eq!(pointers(directory.path()).unwrap().len(), 1, "and no links");
     }
 
+    /// Nothing else stops a thread that may block.
+    #[test]
+    fn many_files_are_read_and_replaced_within_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("a"), "text").unwrap();
+        let in_no_time = std::time::Duration::ZERO;
+        let read = || pointers(directory.path());
+        assert_eq!(read().unwrap(), []);
+        let error = deadline::limited(in_no_time, read).unwrap_err();
+        let want = "it takes more than 90 s; split the repository";
+        assert_eq!(without_path(&error), want);
+        let (path, object) = (directory.path().join("a"), "0".repeat(64));
+        let all = [Pointer { path, object, size: 1 }];
+        let put = || put_all(&all, directory.path());
+        assert!(put().unwrap_err().starts_with("the server has no object"));
+        assert_eq!(deadline::limited(in_no_time, put).unwrap_err(), want);
+    }
+
     #[test]
     fn a_configuration_may_name_a_server() {
-        let directory = tempfile::tempdir().unwrap();
-        assert!(!names_a_server(directory.path()));
-        for (text, want) in [
-            ("[lfs]\n\tfetchexclude = x\n", false),
-            ("[lfs]\n\turl = https://elsewhere\n", true),
-            ("[lfs] url = https://elsewhere\n", true),
-            ("[remote \"origin\"]\nLFSURL=https://elsewhere\n", true),
-        ] {
-            std::fs::write(directory.path().join(CONFIG), text).unwrap();
-            assert_eq!(names_a_server(directory.path()), want, "{text}");
-        }
+        assert!(!has_url(b"lfs.fetchexclude\0lfs.https://h/url.access\0"));
+        assert!(has_url(b"lfs.fetchexclude\0lfs.url\0"));
+        assert!(has_url(b"remote.origin.lfsUrl\0"));
     }
 }

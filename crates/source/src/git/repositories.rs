@@ -21,6 +21,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::answer::{Answer, Failures, Freshness};
 use crate::cache::Cache;
+use crate::deadline;
 use crate::error::SourceError;
 use crate::git::address::{Address, Transport};
 use crate::git::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -378,7 +379,7 @@ impl GitRepositories {
         let repo = address.shown.clone();
         let failed =
             |detail: String| SourceError::cache(repo.clone(), "read the directory", detail);
-        let taken = tokio::task::spawn_blocking(work).await;
+        let taken = deadline::blocking(work).await;
         taken.map_err(|error| failed(error.to_string()))?.map_err(|failure| match failure {
             snapshot::Failure::Missing => {
                 SourceError::missing_repository(repo.clone(), "the directory does not exist")

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
+use crate::deadline;
 use crate::error::SourceError;
 use crate::git::access::RepositoryAccess;
 use crate::git::address::Address;
@@ -145,8 +146,7 @@ impl GitRepositories {
                 SourceError::cache(repo.clone(), "put the submodules into the checkout", detail)
             };
             let shared = Arc::clone(&base);
-            let put =
-                tokio::task::spawn_blocking(move || put_together(&root, &shared, &parts, files));
+            let put = deadline::blocking(move || put_together(&root, &shared, &parts, files));
             put.await
                 .map_err(|error| failed(error.to_string()))?
                 .map_err(|error| failed(error.to_string()))?;
@@ -222,6 +222,7 @@ fn put_together(root: &Path, base: &Checkout, parts: &[Part], files: usize) -> s
 /// Adds the content of one directory to another one, without following links.
 fn link_tree(from: &Path, to: &Path, left: &mut usize) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
+        deadline::check()?;
         let entry = entry?;
         *left = left.checked_sub(1).ok_or_else(|| {
             std::io::Error::other("the checkout with its submodules has too many files")
@@ -244,6 +245,20 @@ fn link_tree(from: &Path, to: &Path, left: &mut usize) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing else stops a thread that may block.
+    #[test]
+    fn files_are_put_together_within_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        std::fs::create_dir_all(from.join("below")).unwrap();
+        std::fs::create_dir(&to).unwrap();
+        let link = || link_tree(&from, &to, &mut 10);
+        let error = deadline::limited(std::time::Duration::ZERO, link).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        link().unwrap();
+        assert!(to.join("below").is_dir());
+    }
 
     #[test]
     fn relative_urls_stay_on_their_server() {

@@ -1,7 +1,7 @@
 //! The `kustomize` block of a source: edits of its kustomization, as `kustomize edit` makes
 //! them for Argo CD. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -161,8 +161,10 @@ impl Block {
         }
         if !components.is_empty() {
             let list = list(field_of(fields, "components"), "components")?;
+            let known = list.iter().filter_map(Value::as_str).map(str::to_owned);
+            let mut known: BTreeSet<String> = known.collect();
             for component in components {
-                if !list.iter().any(|known| known == component.as_str()) {
+                if known.insert(component.clone()) {
                     list.push(component.as_str().into());
                 }
             }

@@ -328,6 +328,32 @@ fn entries_are_counted_whatever_becomes_of_them() {
     assert!(matches!(failed, Failure::Files), "{failed:?}");
 }
 
+/// Entries of an archive, its directories, and what a registry says of how to log in.
+#[test]
+fn time_grows_with_what_a_registry_sends_and_not_with_its_square() {
+    use crate::tests::growth::measured::assert_linear;
+    let limits = UnpackLimits { bytes: 1 << 30, files: 1 << 20 };
+    let shapes: [(&str, fn(usize) -> String); 3] = [
+        ("files of one directory", |n| format!("f{n}")),
+        ("files of many directories", |n| format!("a{n}/b/c/f")),
+        ("files below many", |n| format!("{}f{n}", "a/".repeat(40))),
+    ];
+    for (what, of_name) in shapes {
+        let make = |count: usize| {
+            let names: Vec<String> = (0..count).map(of_name).collect();
+            let entry = |name: &'static [u8]| (b'0', name, "", &b"1"[..]);
+            let names: Vec<&'static [u8]> =
+                names.into_iter().map(|name| &*name.into_bytes().leak()).collect();
+            archive(&names.into_iter().map(entry).collect::<Vec<_>>())
+        };
+        assert_linear(what, 250, make, |layer| drop(unpacked(layer, Format::Tar, limits)));
+    }
+    for part in ["a=b,", "a=\"b\",", "a=\"", "a=\"\\", "=", ",", " a = b ,"] {
+        let make = |count: usize| format!("Bearer {}", part.repeat(count));
+        assert_linear(part, 20_000, make, |header| drop(Challenge::parse(header)));
+    }
+}
+
 /// Nothing stops the thread that unpacks, so it asks for its time.
 #[test]
 fn unpacking_ends_in_time() {

@@ -4,6 +4,7 @@ mod credentials;
 mod directory;
 mod fetching;
 mod fuzz;
+pub(crate) mod growth;
 mod jsonnet;
 mod links;
 mod names;

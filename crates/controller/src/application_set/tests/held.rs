@@ -3,7 +3,7 @@
 use super::*;
 
 /// Times of an application controller whose clock is an hour behind or ahead.
-fn at(hours: i64) -> String {
+pub(super) fn at(hours: i64) -> String {
     let now = jiff::Timestamp::now().as_second() + hours * 3600;
     jiff::Timestamp::from_second(now).unwrap().to_string()
 }
@@ -35,7 +35,7 @@ impl ClusterState {
     /// The application controller reports the end of an operation and the comparison after
     /// it, in one write: times are whole seconds, so a comparison of the same second that was
     /// made before would count as one after it.
-    async fn ended(&self, name: &str, state: &Value, sync: &str, revision: &str) {
+    pub(super) async fn ended(&self, name: &str, state: &Value, sync: &str, revision: &str) {
         let live = self.until("Application", name, |_| true).await;
         let spec = &live["spec"];
         let status = json!({
@@ -64,7 +64,7 @@ impl ClusterState {
     }
 
     /// Completes the rollout of a revision.
-    async fn rolled_out(&self, name: &str, revision: &str) {
+    pub(super) async fn rolled_out(&self, name: &str, revision: &str) {
         let live = self.until("Application", name, |live| live["operation"].is_object()).await;
         let state = json!({
             "operation": live["operation"], "phase": "Succeeded",
@@ -87,7 +87,7 @@ impl ClusterState {
         self.until("ApplicationSet", "set", is_held).await
     }
 
-    async fn is_left_alone(&self, name: &str) {
+    pub(super) async fn is_left_alone(&self, name: &str) {
         self.reconcile().await;
         let live = self.until("Application", name, |_| true).await;
         assert_eq!(live["operation"], Value::Null, "ST-065: it is not synced over");

@@ -413,3 +413,34 @@ async fn a_misspelt_pause_is_reported_as_st_020() {
     let reason = "ApplicationSetValidRolloutConfig";
     world.until_condition("InvalidRolloutConfig", "False", reason, "").await;
 }
+
+/// The command refuses it; written with kubectl, it was recorded as acted on.
+#[tokio::test]
+async fn a_skip_while_a_run_goes_back_is_reported_as_st_073() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    world.rolled_out("app", "r1").await;
+    let live = world.until("Application", "app", |_| true).await;
+    let state = &live["status"]["operationState"];
+    let last = json!({
+        "id": 0, "revision": "r1", "source": live["spec"]["source"],
+        "deployedAt": state["finishedAt"], "deployStartedAt": state["startedAt"],
+    });
+    world.patch("Application", "app", json!({"status": {"history": [last]}})).await;
+    world.compare("app", "OutOfSync", "Healthy", "r2").await;
+    world.rolled_out("app", "r2").await;
+    let rollback = json!({"by": "ann", "at": "2026-01-02T03:04:05Z"});
+    world.patch(RUN, "set-2", json!({"spec": {"rollback": rollback}})).await;
+    world.until(RUN, "set-2", |run| run["status"]["phase"] == "RollingBack").await;
+    world.patch(RUN, "set-2", json!({"spec": {"skip": ["app"]}})).await;
+    let why = "the skip of app: the run goes back, and a skip keeps nothing from its way back";
+    let is_told = |run: &Value| run["status"]["withoutEffect"] == json!([why]);
+    let run = world.until(RUN, "set-2", is_told).await;
+    assert_eq!(run["status"]["skipped"], Value::Null, "{run}");
+    let event = world.until_event("WithoutEffect").await;
+    assert_eq!(event, format!("run set-2: it has no effect: {why}"));
+    assert_eq!(world.events("Skipped").await, [""; 0]);
+    let live = |live: &Value| live["operation"]["sync"]["revision"] == "r1";
+    world.until("Application", "app", live).await;
+}

@@ -154,12 +154,13 @@ impl Quarantine {
     /// Adds Applications that are new in the set, and keeps those apart that were Healthy without a
     /// start as long as they have this target.
     pub fn observe(&mut self, rows: &[Row<'_>]) {
+        let has_entries = rows.iter().any(|row| row.member.entry.is_some());
         for run in &mut self.runs {
             run.observe_unchanged(rows);
             if !run.is_for_new {
                 continue;
             }
-            for row in rows.iter().filter(|row| is_new(row)) {
+            for row in rows.iter().filter(|row| is_new(row, has_entries)) {
                 self.has_grown |= digest_of_spec(row).is_some_and(|spec| run.specs.insert(spec));
             }
         }
@@ -318,8 +319,11 @@ impl EndedRun {
 }
 
 /// Whether this is the first reconcile that knows an Application, and no run has started it.
-fn is_new(row: &Row<'_>) -> bool {
-    row.member.entry.is_none() && row.member.started.is_none() && row.entry.is_some()
+fn is_new(row: &Row<'_>, has_entries: bool) -> bool {
+    // A set that has lost all entries of its status knows none of them: then what was deployed
+    // before is not new.
+    let was_known = !has_entries && !deployed_of(row).is_empty();
+    row.member.entry.is_none() && row.member.started.is_none() && row.entry.is_some() && !was_known
 }
 
 /// The revisions of the last sync of an Application that succeeded; none if they are not known.

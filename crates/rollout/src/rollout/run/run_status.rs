@@ -128,6 +128,10 @@ pub(super) fn describe(
         rows.iter().filter(is).map(|row| row.member.name.to_owned()).take(NAMES).collect()
     };
     status.skipped = excused(Excuse::Skipped);
+    if goes_back {
+        // A skip keeps nothing from its way back.
+        status.skipped.retain(|name| before.skipped.contains(name));
+    }
     status.unhealthy_before = excused(Excuse::UnhealthyBefore);
     status.waiting_for = facts.waiting.iter().map(run_wait).collect();
 }

@@ -355,7 +355,7 @@ impl State {
             if input.unreadable_run().is_none() && !input.hides_policies {
                 self.status.without_effect = without_effect::found(
                     &self.spec,
-                    &self.status.timeline,
+                    &self.status,
                     &self.before.without_effect,
                     self.acts_on_retry,
                     input.rules,

@@ -13,7 +13,7 @@ use crate::rollout::policy::Rules;
 use crate::rollout::run_input::StaleRequests;
 use crate::rollout::snapshot::Row;
 use wavegate_api::Time;
-use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, TimelineEntry};
+use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunPhase, TimelineEntry};
 use wavegate_api::time::of_word;
 use wavegate_api::unknown::{meant_hint, nearest_name};
 
@@ -23,18 +23,19 @@ const NAMED: usize = 10;
 /// The most characters of a name.
 const NAME: usize = 100;
 
-/// What has no effect, in words. `timeline` says which approvals and skips had one before the gate
-/// or the Application went; `before` is what was found before, and `reads_retries` whether retries
-/// are read in this reconcile: what a name was at that time counts.
+/// What has no effect, in words. The timeline of `status` says which approvals and skips had one
+/// before the gate or the Application went; `before` is what was found before, and `reads_retries`
+/// whether retries are read in this reconcile: what a name was at that time counts.
 pub(crate) fn found(
     spec: &RolloutRunSpec,
-    timeline: &[TimelineEntry],
+    status: &RolloutRunStatus,
     before: &[String],
     reads_retries: bool,
     rules: &Rules,
     rows: &[Row<'_>],
 ) -> Vec<String> {
-    let had_effect = |what: &str, subject: &str, by: &str| had_effect(timeline, what, subject, by);
+    let had_effect =
+        |what: &str, subject: &str, by: &str| had_effect(&status.timeline, what, subject, by);
     let gates = || rules.gates.iter().map(|gate| gate.name.as_str());
     let names = || rows.iter().map(|row| row.member.name);
     let approvals = spec.approvals.iter().filter(|approval| {
@@ -56,6 +57,12 @@ pub(crate) fn found(
         .filter(|name| !had_effect("Skipped", name, ""))
         .take(NAMED)
         .map(|name| format!("skip: {}", no_such(name)));
+    // Those of the time before it goes back are listed.
+    let goes_back = status.phase == RunPhase::RollingBack;
+    let late = spec.skip.iter().filter(|name| goes_back && known.contains(name.as_str()));
+    let late = late.filter(|name| !was_skipped(status, name)).take(NAMED).map(|name| {
+        format!("{}: the run goes back, and a skip keeps nothing from its way back", of_skip(name))
+    });
     let retries = spec.retries.iter().flat_map(|retry| {
         let unknown = retry.applications.iter().filter(|name| is_unknown(name));
         unknown.map(|name| (retry.by.as_str(), name))
@@ -64,7 +71,7 @@ pub(crate) fn found(
     let retries = retries.map(|(by, name)| format!("the retry by {}: {}", cut(by), no_such(name)));
     let retries = retries.filter(|text| reads_retries || before.contains(text));
     let mut all: Vec<String> = Vec::new();
-    for text in approvals.chain(skips).chain(retries) {
+    for text in approvals.chain(skips).chain(late).chain(retries) {
         if all.len() < NAMED && !all.contains(&text) {
             all.push(text);
         }
@@ -96,13 +103,10 @@ pub fn found_late(
         let begin = of_approval(gate, by);
         (!is_open(gate) && !has_read(gate, by) && !is_named(&begin)).then_some(begin)
     });
-    // Of many, the status has the first ones only.
-    let are_all_listed = status.skipped.len() < run_status::NAMES;
-    let skips = spec.skip.iter().filter(|_| are_all_listed).filter_map(|name| {
-        let begin = format!("the skip of {}", cut(name));
-        let is_known = status.skipped.contains(name)
-            || had_effect(&status.timeline, "Skipped", name, "")
-            || is_named(&format!("skip: {}", no_application(name)));
+    let skips = spec.skip.iter().filter_map(|name| {
+        let begin = of_skip(name);
+        let is_known =
+            was_skipped(status, name) || is_named(&format!("skip: {}", no_application(name)));
         (!is_known && !is_named(&begin)).then_some(begin)
     });
     let is_new = |at: &Option<Time>, acted: &Option<Time>| {
@@ -156,6 +160,19 @@ pub(crate) fn recorded(
 /// Whether a word had its effect, as the timeline says.
 fn had_effect(timeline: &[TimelineEntry], what: &str, subject: &str, by: &str) -> bool {
     timeline.iter().any(|entry| entry.what == what && entry.subject == subject && entry.by == by)
+}
+
+/// Whether the run has read a skip in time to act on it.
+fn was_skipped(status: &RolloutRunStatus, name: &String) -> bool {
+    // Of many, the status has the first ones only.
+    status.skipped.len() >= run_status::NAMES
+        || status.skipped.contains(name)
+        || had_effect(&status.timeline, "Skipped", name, "")
+}
+
+/// How the message about a skip that comes too late begins.
+fn of_skip(name: &str) -> String {
+    format!("the skip of {}", cut(name))
 }
 
 /// How the message about an approval begins.

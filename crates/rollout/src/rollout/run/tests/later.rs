@@ -57,3 +57,38 @@ fn unknown_fields_do_not_make_a_status_too_large() {
     let stored = serde_json::to_string(&decided.status).unwrap();
     assert!(stored.contains("fromLater") && stored.len() < 6 * (33 << 10), "{}", stored.len());
 }
+
+/// The command refuses it; written with kubectl, it was recorded as acted on.
+#[test]
+fn a_skip_while_a_run_goes_back_has_no_effect_and_is_told_as_st_073() {
+    let mut fleet = Fleet::new(&[1, 2], json!(null));
+    fleet.push("r2");
+    fleet.run(1);
+    fleet.said(|spec| spec.skip.push("s2-1".to_owned()));
+    fleet.run(20);
+    assert_eq!(fleet.status().skipped, ["s2-1"]);
+    fleet.roll_back();
+    fleet.apps.get_mut("s2-0").unwrap().fails_at = Some("r1".to_owned());
+    fleet.run(8);
+    assert_eq!(fleet.status().phase, RunPhase::RollingBack);
+    for name in ["s2-0", "s1-0", "typo"] {
+        fleet.said(|spec| spec.skip.push(name.to_owned()));
+    }
+    fleet.run(2);
+    let why = "the run goes back, and a skip keeps nothing from its way back";
+    let want = [
+        "skip: the set has no Application typo".to_owned(),
+        format!("the skip of s2-0: {why}"),
+        format!("the skip of s1-0: {why}"),
+    ];
+    assert_eq!(fleet.status().without_effect, want);
+    assert_eq!(fleet.status().skipped, ["s2-1"]);
+    fleet.apps.get_mut("s2-0").unwrap().fails_at = None;
+    fleet.retry();
+    fleet.run(30);
+    assert_eq!((fleet.status().phase, fleet.deployed("r1")), (RunPhase::RolledBack, 3));
+    assert_eq!(fleet.status().without_effect, want, "it is told once");
+    let timeline = fleet.status().timeline.iter();
+    let told = |what: &str| timeline.clone().filter(|entry| entry.what == what).count();
+    assert_eq!((told("Skipped"), told("WithoutEffect")), (1, 3));
+}

@@ -213,3 +213,21 @@ fn a_way_back_that_failed_is_a_wait_of_its_own_as_st_062() {
     fleet.run(30);
     assert_eq!((fleet.status().phase, fleet.status().failed), (RunPhase::RolledBack, 0));
 }
+
+/// A set that lost the entries of its status held what had another spec since: all were new.
+#[test]
+fn applications_whose_entries_are_lost_are_not_new_as_st_060() {
+    let mut fleet = aborted(&[]);
+    fleet.paused = Some("lunch".to_owned());
+    fleet.apps.get_mut("s2-0").unwrap().spec = "corrected".to_owned();
+    fleet.run(3);
+    fleet.apps.values_mut().for_each(|app| app.entry = None);
+    // One that nothing was deployed for may be new, whether its entry was lost or not.
+    add_new(&mut fleet, "s2-9", "r2");
+    fleet.run(3);
+    fleet.paused = None;
+    fleet.run(20);
+    assert_eq!(fleet.apps["s2-0"].deployed, "r2", "{:?}", fleet.kinds());
+    let others = ["s2-1", "s2-2", "s2-9"].map(|name| fleet.apps[name].deployed.as_str());
+    assert_eq!(others, ["r1", "r1", "none"], "{:?}", fleet.kinds());
+}
