@@ -3,7 +3,8 @@
 //! The conventions are those of the Kubernetes API and of kstatus: `observedGeneration`,
 //! conditions and their polarity, phases, replica counts. In this order:
 //!
-//! 1. A status of an older generation is Progressing.
+//! 1. An object that its spec pauses is Suspended. A status of an older generation is
+//!    Progressing, unless a condition says itself that it is of this generation.
 //! 2. Conditions that report a fault (`Stalled`, `Degraded`, `Failed`, …) and are True, and
 //!    an explicit error field, are Degraded.
 //! 3. Conditions that report work (`Reconciling`) and are True are Progressing, and those
@@ -24,11 +25,12 @@
 
 use serde_json::Value;
 
-use super::read::{HealthCondition, is_stale, is_stale_condition, number};
+use super::read::{HealthCondition, is_stale, is_stale_condition, number, pausing_field};
+use super::reported_words::{LOOKED_AT, is_last_word, names, plain};
 use super::status::{Health, Status};
 use super::words::{
-    BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, FAULTS, GOOD, NEGATIVE, OPTIONAL, PAUSED,
-    PAUSED_WORDS, PHASES, POSITIVE, POSITIVE_ENDS, RUNS, STILL, WORK,
+    BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, ENDS_BADLY, FAULTS, GOOD, NEGATIVE, OPTIONAL,
+    PAUSED, PAUSED_WORDS, PHASES, POSITIVE, POSITIVE_ENDS, RUNS, STILL, WORK,
 };
 use wavegate_api::Raw;
 
@@ -77,9 +79,6 @@ const PARTS: &[&str] = &[
 /// The reason of conditions that hold a value in their message, and no state.
 const NO_REASON: &str = "noreason";
 
-/// Most characters of a message that is taken from an object.
-const MESSAGE_LENGTH: usize = 1024;
-
 /// Whether the assessment is for a kind: all but those of Kubernetes itself and
 /// Application, whose health is a choice (SE-468).
 pub fn is_for(group: &str, kind: &str) -> bool {
@@ -89,12 +88,12 @@ pub fn is_for(group: &str, kind: &str) -> bool {
 
 /// The health of an object by what it reports; `None` when it reports nothing.
 pub(crate) fn assess(object: &Value) -> Option<Health> {
+    if let Some(field) = pausing_field(object) {
+        return Some(Health::suspended(format!("Paused by spec.{field}")));
+    }
     let status = object.get("status")?;
     if status.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;
-    }
-    if is_stale(object) {
-        return Some(Health::progressing("Waiting for the spec update to be observed"));
     }
     let ends = ends_by_itself(object.field("kind"));
     let (stale, fresh): (Vec<HealthCondition<'_>>, Vec<HealthCondition<'_>>) =
@@ -102,6 +101,15 @@ pub(crate) fn assess(object: &Value) -> Option<Health> {
             .into_iter()
             .filter(|c| c.reason() != NO_REASON)
             .partition(|c| is_stale_condition(object, *c));
+    if is_stale(object) {
+        // What counts of it are conditions that say themselves that they are of this generation.
+        let found = by_fault(&Value::Null, &fresh)
+            .or_else(|| by_activity(&fresh, ends))
+            .or_else(|| by_success(&fresh, ends))
+            .or_else(|| by_reason(&fresh));
+        let waits = || Health::progressing("Waiting for the spec update to be observed");
+        return Some(found.unwrap_or_else(waits));
+    }
     let by_conditions = by_fault(status, &fresh)
         .or_else(|| by_activity(&fresh, ends))
         .or_else(|| by_success(&fresh, ends))
@@ -158,7 +166,7 @@ fn conditions<'a>(object: &'a Value, status: &'a Value) -> Vec<HealthCondition<'
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(MESSAGE_LENGTH).collect()
+    text.chars().take(LOOKED_AT).collect()
 }
 
 /// What a condition says.
@@ -179,17 +187,6 @@ fn is_one_of(list: &[&str], kind: &str) -> bool {
 fn ends_with(kind: &str, words: &[&str]) -> bool {
     let is_negative = kind.starts_with("Not") || kind.starts_with("Un");
     !is_negative && words.iter().any(|word| kind.len() > word.len() && kind.ends_with(word))
-}
-
-fn names(word: &str, parts: &[&str]) -> bool {
-    let word = plain(word);
-    parts.iter().any(|part| word.contains(part))
-}
-
-/// In lower case, with letters and digits only.
-fn plain(word: &str) -> String {
-    let kept = word.chars().filter(|c| c.is_alphanumeric()).take(MESSAGE_LENGTH);
-    kept.flat_map(char::to_lowercase).collect()
 }
 
 fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health> {
@@ -306,11 +303,34 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     if let Some(rolling) = conditions.iter().find(is_rolling) {
         return Some(Health::progressing(said(*rolling)));
     }
+    if known.is_empty() {
+        return by_name(conditions);
+    }
     let good = known.iter().find(|c| c.is_true())?;
     if ends && is_optional(good) {
         return Some(Health::progressing(said(*good)));
     }
     Some(Health::healthy(cut(good.message())))
+}
+
+/// Conditions that no list has, and whose names are what an object has become or can do, such as
+/// `Advertised` or `Discoverable`: it is not there as long as none of them is True.
+fn by_name(conditions: &[HealthCondition<'_>]) -> Option<Health> {
+    let is_success = |c: &&HealthCondition<'_>| {
+        ends_with(c.name(), &["ed", "able"])
+            && !is_one_of(NEGATIVE, c.name())
+            && !names(c.name(), FAULTS)
+            && !names(c.name(), ENDS_BADLY)
+    };
+    let mut named = conditions.iter().filter(is_success).peekable();
+    let first = **named.peek()?;
+    if named.any(|c| c.is_true()) {
+        return None;
+    }
+    Some(match names(first.reason(), FAULTS) && !names(first.reason(), WORK) {
+        true => Health::degraded(said(first)),
+        false => Health::progressing(said(first)),
+    })
 }
 
 /// Whether the reason of a `Succeeded` that is False says that nothing follows.
@@ -407,23 +427,6 @@ fn of_word(text: &str, ends: bool) -> Option<Status> {
         || word.ends_with("pending")
         || word.ends_with("inprogress");
     busy.then_some(Status::Progressing)
-}
-
-/// Whether a text ends with a word, and not only with its letters: `HEALTH_ERR`, `LinkLost`.
-fn is_last_word(text: &str, word: &str) -> bool {
-    let text = text.trim_end_matches(|c: char| !c.is_alphanumeric());
-    let Some((rest, last)) =
-        text.len().checked_sub(word.len()).and_then(|at| text.split_at_checked(at))
-    else {
-        return false;
-    };
-    let begins = |c: char| c.is_lowercase() || c.is_ascii_digit();
-    let is_capital = last.starts_with(char::is_uppercase);
-    last.eq_ignore_ascii_case(word)
-        && rest
-            .chars()
-            .next_back()
-            .is_none_or(|before| !before.is_alphanumeric() || (is_capital && begins(before)))
 }
 
 /// A word, also of a map that has it in `state`, `status` or `phase`.

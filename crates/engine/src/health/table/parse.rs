@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::super::read::PAUSING;
 use super::super::status::Status;
 
 /// Where and why a rule does not parse.
@@ -25,6 +26,8 @@ pub struct Block {
     pub rules: Vec<Rule>,
     /// Whether a rule tests the generation of the status.
     pub tests_generation: bool,
+    /// Whether a rule tests a field of the spec that pauses.
+    pub tests_pause: bool,
 }
 
 /// One line: tests, health and message.
@@ -32,6 +35,8 @@ pub struct Block {
 pub struct Rule {
     /// All must hold.
     pub tests: Vec<Test>,
+    /// Whether they read what people write, and nothing that a controller reports.
+    pub is_of_spec: bool,
     /// The health then.
     pub status: Status,
     /// Its message.
@@ -63,6 +68,10 @@ pub enum Test {
     Stale,
     /// The condition of this type is of an older generation.
     StaleCondition(String),
+    /// The status does not name this generation.
+    Unobserved,
+    /// A condition of this type names another generation.
+    UnobservedCondition(String),
     /// It has a deletion timestamp.
     Deleting,
 }
@@ -89,6 +98,10 @@ pub enum Operand {
     Field(Path, i64),
     /// The length of a list or map.
     Length(Path),
+    /// Two together.
+    Sum(Box<Operand>, Box<Operand>),
+    /// A field of all elements of a list together.
+    Total(Path, Path),
 }
 
 /// Whose field a path names.
@@ -170,7 +183,13 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
                     let kinds = header.split_whitespace().map(kind).collect::<Parsed<Vec<_>>>();
                     let kinds = kinds.map_err(fail)?;
                     let rules = Vec::new();
-                    blocks.push(Block { kinds, place, rules, tests_generation: false });
+                    blocks.push(Block {
+                        kinds,
+                        place,
+                        rules,
+                        tests_generation: false,
+                        tests_pause: false,
+                    });
                 }
                 continue;
             }
@@ -186,6 +205,7 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
             for line in lines {
                 let rule = rule(&line).map_err(fail)?;
                 block.tests_generation |= rule.tests.iter().any(is_about_generation);
+                block.tests_pause |= rule.tests.iter().any(is_about_pause);
                 block.rules.push(rule);
             }
         }
@@ -202,9 +222,54 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
 
 fn is_about_generation(test: &Test) -> bool {
     match test {
-        Test::Stale => true,
+        Test::Stale | Test::Unobserved => true,
         Test::Not(test) => is_about_generation(test),
         _ => false,
+    }
+}
+
+fn is_about_pause(test: &Test) -> bool {
+    match test {
+        Test::Present(path) | Test::Equals(Operand::Field(path, _), _) => {
+            matches!(&path.keys[..], [spec, field] if spec == "spec" && PAUSING.contains(&&**field))
+        }
+        Test::Not(test) => is_about_pause(test),
+        _ => false,
+    }
+}
+
+fn is_of_status(path: &Path) -> bool {
+    path.keys.first().is_some_and(|key| key == "status")
+}
+
+/// Whether a test reads more than what people write: the status, or the generation.
+fn reads_status(test: &Test) -> bool {
+    fn reads(operand: &Operand) -> bool {
+        match operand {
+            Operand::Field(path, _) | Operand::Length(path) | Operand::Total(path, _) => {
+                is_of_status(path)
+            }
+            Operand::Number(_) => false,
+            Operand::Sum(left, right) => reads(left) || reads(right),
+        }
+    }
+    match test {
+        Test::Not(test) => reads_status(test),
+        Test::Present(path) | Test::Full(path) => is_of_status(path),
+        Test::Any(path, tests) | Test::All(path, tests) => {
+            is_of_status(path) || tests.iter().any(reads_status)
+        }
+        Test::Equals(left, _) => reads(left),
+        Test::Differs(left, right) => {
+            reads(left) || matches!(right, Source::Field(path, ..) if is_of_status(path))
+        }
+        Test::Compare(left, _, right) => reads(left) || reads(right),
+        Test::Deleting => false,
+        Test::Condition { .. }
+        | Test::Stale
+        | Test::StaleCondition(_)
+        | Test::Unobserved
+        | Test::UnobservedCondition(_) => true,
     }
 }
 
@@ -259,7 +324,9 @@ fn rule(line: &str) -> Parsed<Rule> {
     };
     let (status, text) = health.split_once(' ').unwrap_or((health, ""));
     let status = Status::parse(status).ok_or_else(|| format!("{status} is no health status"))?;
-    Ok(Rule { tests: self::tests(tests)?, status, message: message(&text.replace("\\n", "\n"))? })
+    let tests = self::tests(tests)?;
+    let is_of_spec = !tests.is_empty() && !tests.iter().any(reads_status);
+    Ok(Rule { tests, is_of_spec, status, message: message(&text.replace("\\n", "\n"))? })
 }
 
 /// Tests joined by ` & `, outside of parentheses.
@@ -303,6 +370,7 @@ fn test(text: &str) -> Parsed<Test> {
     }
     match text {
         "stale" => return Ok(Test::Stale),
+        "unobserved" => return Ok(Test::Unobserved),
         "deleting" => return Ok(Test::Deleting),
         "" => return Err("an empty test".to_owned()),
         _ => {}
@@ -313,7 +381,14 @@ fn test(text: &str) -> Parsed<Test> {
     if let Some(kind) = text.strip_prefix("stale ") {
         return Ok(Test::StaleCondition(kind.to_owned()));
     }
-    if text.starts_with(['.', '$', '@', '#']) { field_test(text) } else { condition_test(text) }
+    if let Some(kind) = text.strip_prefix("unobserved ") {
+        return Ok(Test::UnobservedCondition(kind.to_owned()));
+    }
+    if text.starts_with(['.', '$', '@', '#']) || text.starts_with("sum ") {
+        field_test(text)
+    } else {
+        condition_test(text)
+    }
 }
 
 /// A list and the tests of its elements in parentheses, if any, and what is behind.
@@ -359,6 +434,13 @@ fn condition_test(text: &str) -> Parsed<Test> {
 }
 
 fn operand(text: &str) -> Parsed<Operand> {
+    if let Some((left, right)) = text.split_once('+') {
+        return Ok(Operand::Sum(Box::new(operand(left)?), Box::new(operand(right)?)));
+    }
+    if let Some(total) = text.strip_prefix("sum ") {
+        let (list, field) = total.rsplit_once('.').ok_or("sum needs LIST.FIELD")?;
+        return Ok(Operand::Total(path(list)?, path(&format!(".{field}"))?));
+    }
     if let Some(list) = text.strip_prefix('#') {
         return Ok(Operand::Length(path(list)?));
     }
