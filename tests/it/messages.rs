@@ -81,7 +81,7 @@ const READERS: [(&str, &str, &str); 44] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 48] = [
+const NO_MESSAGE: [(&str, &[&str]); 49] = [
     ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -142,8 +142,23 @@ const NO_MESSAGE: [(&str, &[&str]); 48] = [
     (
         "engine/health/table/parse.rs",
         &[
-            " (", " -> ", "!=", "# ", "' ", "-> ", "<=", ">=", "define ", "each ", "full ",
-            "stale ", "sum ", "unobserved ", "use ", "word", "{use ",
+            " (",
+            " -> ",
+            "!=",
+            "# ",
+            "' ",
+            "-> ",
+            "<=",
+            ">=",
+            "define ",
+            "each ",
+            "full ",
+            "stale ",
+            "sum ",
+            "unobserved ",
+            "use ",
+            "word",
+            "{use ",
         ],
     ),
     ("engine/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),

@@ -26,7 +26,7 @@
 use serde_json::Value;
 
 use super::read::{HealthCondition, is_stale, is_stale_condition, number, pausing_field};
-use super::reported_words::{LOOKED_AT, is_last_word, names, plain};
+use super::reported_words::{LOOKED_AT, has_part, is_last_word, plain_text};
 use super::status::{Health, Status};
 use super::words::{
     BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, ENDS_BADLY, FAULTS, GOOD, NEGATIVE, OPTIONAL,
@@ -204,8 +204,8 @@ fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health
     if let Some(fault) = conditions.iter().find(negative) {
         // A controller that has begun says NotReady first.
         let starts = match fault.name() {
-            "NotReady" | "Unavailable" => names(fault.reason(), WORK),
-            "Error" => names(fault.reason(), &["notready"]),
+            "NotReady" | "Unavailable" => has_part(fault.reason(), WORK),
+            "Error" => has_part(fault.reason(), &["notready"]),
             _ => false,
         };
         return Some(match starts {
@@ -237,13 +237,16 @@ fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health>
         return Some(Health::suspended(said(*paused)));
     }
     let failed = |c: &HealthCondition<'_>| {
-        c.kind() == "Ready" && c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
+        c.kind() == "Ready"
+            && c.is_false()
+            && has_part(c.reason(), FAULTS)
+            && !has_part(c.reason(), WORK)
     };
     // `UpgradeInProgress`, `CoreNodesProgressing`; `Progressing` alone may stay True.
     let moves = |c: &&HealthCondition<'_>| {
         c.is_true()
             && ends_with(c.name(), &["InProgress", "Progressing"])
-            && !names(c.reason(), STILL)
+            && !has_part(c.reason(), STILL)
     };
     let runs = || is(&["Running", "Active", "Progressing"]).filter(|_| ends && is(ENDED).is_none());
     // Rancher keeps the state before beside the one after.
@@ -279,11 +282,11 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
         known.extend(required.iter().copied());
     }
     let fault = |c: &&HealthCondition<'_>| {
-        c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
+        c.is_false() && has_part(c.reason(), FAULTS) && !has_part(c.reason(), WORK)
     };
     let fails = |c: &&HealthCondition<'_>| {
         let is_over = c.kind() == "Succeeded" && is_end(c.reason());
-        let by_message = c.is_false() && !names(c.reason(), WORK);
+        let by_message = c.is_false() && !has_part(c.reason(), WORK);
         fault(c) || (by_message && (is_over || is_fault(c.message())))
     };
     if let Some(fault) = required.iter().find(fails) {
@@ -298,7 +301,7 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     }
     // Operators of OpenShift report Progressing beside Available.
     let is_rolling = |c: &&HealthCondition<'_>| {
-        c.kind() == "Progressing" && c.is_true() && names(c.reason(), WORK)
+        c.kind() == "Progressing" && c.is_true() && has_part(c.reason(), WORK)
     };
     if let Some(rolling) = conditions.iter().find(is_rolling) {
         return Some(Health::progressing(said(*rolling)));
@@ -319,15 +322,15 @@ fn by_name(conditions: &[HealthCondition<'_>]) -> Option<Health> {
     let is_success = |c: &&HealthCondition<'_>| {
         ends_with(c.name(), &["ed", "able"])
             && !is_one_of(NEGATIVE, c.name())
-            && !names(c.name(), FAULTS)
-            && !names(c.name(), ENDS_BADLY)
+            && !has_part(c.name(), FAULTS)
+            && !has_part(c.name(), ENDS_BADLY)
     };
     let mut named = conditions.iter().filter(is_success).peekable();
     let first = **named.peek()?;
     if named.any(|c| c.is_true()) {
         return None;
     }
-    Some(match names(first.reason(), FAULTS) && !names(first.reason(), WORK) {
+    Some(match has_part(first.reason(), FAULTS) && !has_part(first.reason(), WORK) {
         true => Health::degraded(said(first)),
         false => Health::progressing(said(first)),
     })
@@ -338,8 +341,8 @@ fn is_end(reason: &str) -> bool {
     let goes_on = |word| word != Status::Degraded;
     !reason.is_empty()
         && !of_word(reason, true).is_some_and(goes_on)
-        && !names(reason, BEGUN)
-        && !names(reason, &["suspend", "pause"])
+        && !has_part(reason, BEGUN)
+        && !has_part(reason, &["suspend", "pause"])
 }
 
 /// Whether a reason is the name of a failure.
@@ -351,7 +354,7 @@ fn is_failure(reason: &str) -> bool {
 /// A condition of unknown meaning that is False, whose reason reports a failure.
 fn by_reason(conditions: &[HealthCondition<'_>]) -> Option<Health> {
     let failed = |c: &&HealthCondition<'_>| {
-        c.is_false() && is_failure(c.reason()) && !names(c.kind(), FAULTS)
+        c.is_false() && is_failure(c.reason()) && !has_part(c.kind(), FAULTS)
     };
     conditions.iter().find(failed).map(|fault| Health::degraded(said(*fault)))
 }
@@ -369,13 +372,13 @@ fn is_fault(message: &str) -> bool {
         "notaccepted",
         "notbeenaccepted",
     ];
-    names(message, &words)
+    has_part(message, &words)
 }
 
 /// The worst of the phases that are understood.
 fn by_phase(status: &Value, ends: bool) -> Option<Health> {
     let fields = status.as_object()?.iter().filter(|(field, _)| {
-        let field = plain(field);
+        let field = plain_text(field);
         PHASES.iter().any(|end| field.ends_with(end))
     });
     let judged = fields.filter_map(|(_, value)| {
@@ -402,7 +405,7 @@ fn by_phase(status: &Value, ends: bool) -> Option<Health> {
 
 /// What a word of a phase says; `ends` of work that ends.
 fn of_word(text: &str, ends: bool) -> Option<Status> {
-    let word = plain(text);
+    let word = plain_text(text);
     let word = word.as_str();
     if ends && BEGUN.contains(&word) {
         return Some(Status::Progressing);

@@ -5,8 +5,8 @@ pub const LOOKED_AT: usize = 1024;
 
 /// Whether a text has one of the parts, in lower case and without separators. The first letter
 /// of a word is not the end of one: `ClusterQueueDoesNotExist` is not `queued`.
-pub fn names(text: &str, parts: &[&str]) -> bool {
-    let word = plain(text);
+pub fn has_part(text: &str, parts: &[&str]) -> bool {
+    let word = plain_text(text);
     let ends = parts.iter().flat_map(|part| word.match_indices(*part));
     let ends: Vec<usize> = ends.map(|(at, hit)| at + hit.len() - 1).collect();
     !ends.is_empty() && {
@@ -15,7 +15,7 @@ pub fn names(text: &str, parts: &[&str]) -> bool {
     }
 }
 
-/// Where words begin in what [`plain`] makes of a text.
+/// Where words begin in what [`plain_text`] makes of a text.
 fn firsts(text: &str) -> Vec<usize> {
     let (mut firsts, mut at, mut before) = (Vec::new(), 0, ' ');
     for c in text.chars() {
@@ -31,7 +31,7 @@ fn firsts(text: &str) -> Vec<usize> {
 }
 
 /// In lower case, with letters and digits only.
-pub fn plain(word: &str) -> String {
+pub fn plain_text(word: &str) -> String {
     let kept = word.chars().filter(|c| c.is_alphanumeric()).take(LOOKED_AT);
     kept.flat_map(char::to_lowercase).collect()
 }

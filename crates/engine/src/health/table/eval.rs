@@ -6,7 +6,7 @@ use super::super::read::{
     HealthCondition, is_stale, is_stale_condition, names_generation, number, other_generation,
 };
 use super::glob::glob_matches;
-use super::parse::{Comparison, MessagePart, Operand, Path, Root, Source, Test};
+use super::rule::{Comparison, MessagePart, Operand, Path, Root, Source, Test};
 use wavegate_api::Raw;
 
 /// What a rule sees, and what its tests have found.

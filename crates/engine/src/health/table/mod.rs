@@ -46,6 +46,7 @@
 mod eval;
 mod glob;
 mod parse;
+mod rule;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -56,7 +57,8 @@ use super::read::{is_stale, pausing_field};
 use super::status::{Health, Status};
 use eval::RuleScope;
 pub use glob::glob_matches;
-use parse::{Block, ParseError};
+use parse::ParseError;
+use rule::Block;
 
 /// Progressing by the generation alone.
 const NOT_OBSERVED: &str = "Waiting for the spec update to be observed";
