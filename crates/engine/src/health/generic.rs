@@ -229,7 +229,7 @@ fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health>
         conditions.iter().find(move |c| c.is_true() && is_one_of(list, c.name()))
     };
     let by_reason = |c: &&HealthCondition<'_>| {
-        c.is_false() && ["ReconcilePaused", "Paused", "Suspended"].contains(&c.reason())
+        c.is_false() && ["ReconcilePaused", "Paused", "Suspended", "Stopped"].contains(&c.reason())
     };
     let of_part = |c: &&HealthCondition<'_>| c.is_true() && ends_with(c.name(), &["Suspended"]);
     let paused = is(PAUSED).or_else(|| conditions.iter().find(by_reason));
