@@ -25,8 +25,9 @@
 
 use serde_json::Value;
 
+use super::phases::{by_parts, by_phase, is_fault, of_word, reported_error};
 use super::read::{HealthCondition, is_stale, is_stale_condition, number, pausing_field};
-use super::reported_words::{LOOKED_AT, has_part, is_last_word, plain_text};
+use super::reported_words::{cut_text, has_part};
 use super::status::{Health, Status};
 use super::words::{
     BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, ENDS_BADLY, FAULTS, GOOD, NEGATIVE, OPTIONAL,
@@ -130,8 +131,11 @@ pub(crate) fn assess(object: &Value) -> Option<Health> {
         }
         (one, other) => one.or(other),
     };
-    let error = || Some(Health::degraded(cut(error(status)?)));
-    let found = found.or_else(error).unwrap_or_else(|| Health::healthy(""));
+    let error = || Some(Health::degraded(cut_text(reported_error(status)?)));
+    let found = found
+        .or_else(error)
+        .or_else(|| by_parts(status, ends))
+        .unwrap_or_else(|| Health::healthy(""));
     // A success that does not wait for all replicas.
     match found.status {
         Status::Healthy => by_counts(object, status).or(Some(found)),
@@ -165,16 +169,12 @@ fn conditions<'a>(object: &'a Value, status: &'a Value) -> Vec<HealthCondition<'
     own.chain(parts.flat_map(|part| part.items("/conditions")).map(HealthCondition)).collect()
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(LOOKED_AT).collect()
-}
-
 /// What a condition says.
 fn said(condition: HealthCondition<'_>) -> String {
     match (condition.message(), condition.reason()) {
         ("", "") => condition.kind().to_owned(),
-        ("", reason) => format!("{}: {}", condition.kind(), cut(reason)),
-        (message, _) => cut(message),
+        ("", reason) => format!("{}: {}", condition.kind(), cut_text(reason)),
+        (message, _) => cut_text(message),
     }
 }
 
@@ -191,7 +191,8 @@ fn ends_with(kind: &str, words: &[&str]) -> bool {
 
 fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health> {
     let negative = |c: &&HealthCondition<'_>| {
-        let parts = ["Error", "Failed", "Failure", "Conflict", "Misconfigured"];
+        let parts =
+            ["Error", "Failed", "Failure", "Conflict", "Misconfigured", "Unhealthy", "Degraded"];
         let starts = ["Missing", "Conflicting"].iter().any(|start| c.name().starts_with(start));
         // The end of work may be its failure.
         let has_failed = is_one_of(ENDED, c.name()) && is_failure(c.reason());
@@ -221,7 +222,7 @@ fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health
     }
     let fields = ["failureMessage", "errorMessage", "errMsg"];
     let error = fields.iter().map(|field| status.field(field)).find(|text| !text.is_empty());
-    error.map(|text| Health::degraded(cut(text)))
+    error.map(|text| Health::degraded(cut_text(text)))
 }
 
 fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> {
@@ -275,6 +276,9 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     };
     let mut required: Vec<HealthCondition<'_>> =
         known.iter().copied().filter(|c| !is_optional(c)).collect();
+    // A part is unhealthy by design never.
+    let unhealthy = |c: &&HealthCondition<'_>| c.is_false() && ends_with(c.name(), &["Healthy"]);
+    required.extend(conditions.iter().filter(unhealthy).copied());
     if required.is_empty() {
         // Without one that sums up, the parts count: `ControlPlaneReady`, `RemoteSynced`.
         let is_part = |c: &&HealthCondition<'_>| ends_with(c.name(), POSITIVE_ENDS);
@@ -313,7 +317,7 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     if ends && is_optional(good) {
         return Some(Health::progressing(said(*good)));
     }
-    Some(Health::healthy(cut(good.message())))
+    Some(Health::healthy(cut_text(good.message())))
 }
 
 /// Conditions that no list has, and whose names are what an object has become or can do, such as
@@ -357,129 +361,6 @@ fn by_reason(conditions: &[HealthCondition<'_>]) -> Option<Health> {
         c.is_false() && is_failure(c.reason()) && !has_part(c.kind(), FAULTS)
     };
     conditions.iter().find(failed).map(|fault| Health::degraded(said(*fault)))
-}
-
-/// Whether a message reports a fault.
-fn is_fault(message: &str) -> bool {
-    let words = [
-        "fail",
-        "error",
-        "invalid",
-        "notfound",
-        "cannot",
-        "unable",
-        "doesnotexist",
-        "notaccepted",
-        "notbeenaccepted",
-    ];
-    has_part(message, &words)
-}
-
-/// The worst of the phases that are understood.
-fn by_phase(status: &Value, ends: bool) -> Option<Health> {
-    let fields = status.as_object()?.iter().filter(|(field, _)| {
-        let field = plain_text(field);
-        PHASES.iter().any(|end| field.ends_with(end))
-    });
-    let judged = fields.filter_map(|(_, value)| {
-        let text = word_in(value)?;
-        Some((of_word(text, ends)?, text))
-    });
-    let rank = |status: &Status| match status {
-        Status::Degraded => 3,
-        Status::Suspended => 2,
-        Status::Progressing => 1,
-        _ => 0,
-    };
-    let Some((worst, text)) = judged.max_by_key(|(status, _)| rank(status)) else {
-        return by_ready(status);
-    };
-    if worst == Status::Healthy && by_ready(status).is_some_and(|h| h.status != Status::Healthy) {
-        return by_ready(status);
-    }
-    let messages = ["message", "reason", "phaseReason", "error", "errorDescription"];
-    let message = messages.iter().map(|field| status.field(field)).find(|text| !text.is_empty());
-    let error = || error(status).filter(|_| worst == Status::Degraded);
-    Some(Health::new(worst, cut(message.or_else(error).unwrap_or(text))))
-}
-
-/// What a word of a phase says; `ends` of work that ends.
-fn of_word(text: &str, ends: bool) -> Option<Status> {
-    let word = plain_text(text);
-    let word = word.as_str();
-    if ends && BEGUN.contains(&word) {
-        return Some(Status::Progressing);
-    }
-    if GOOD.contains(&word) {
-        return Some(Status::Healthy);
-    }
-    let is_bad = word.starts_with("failed")
-        || BAD.iter().any(|end| word.ends_with(end))
-        || BAD_WORDS.iter().any(|end| is_last_word(text, end));
-    if is_bad {
-        return Some(Status::Degraded);
-    }
-    if PAUSED_WORDS.contains(&word) {
-        return Some(Status::Suspended);
-    }
-    let busy = BUSY_WORDS.contains(&word)
-        || ["waiting", "creating", "updating", "applying", "deploying"]
-            .iter()
-            .any(|start| word.starts_with(start))
-        || word.ends_with("notready")
-        || word.ends_with("pending")
-        || word.ends_with("inprogress");
-    busy.then_some(Status::Progressing)
-}
-
-/// A word, also of a map that has it in `state`, `status` or `phase`.
-fn word_in(value: &Value) -> Option<&str> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text),
-        Value::Object(map) => {
-            let inner = ["state", "status", "phase"].iter().find_map(|field| map.get(*field));
-            inner.and_then(Value::as_str).filter(|text| !text.is_empty())
-        }
-        _ => None,
-    }
-}
-
-/// Fields that say whether something is there or right.
-fn by_ready(status: &Value) -> Option<Health> {
-    let parts = [Some(status), status.get("conditionStatus")];
-    let parts = || parts.into_iter().flatten();
-    let found = |value: bool| {
-        let fields = ["ready", "healthy", "readyToUse", "applied", "valid", "registered"];
-        parts().find_map(|part| {
-            let is = |field: &&str| match part.get(*field) {
-                Some(Value::Bool(is)) => *is == value,
-                Some(Value::String(is)) => is == if value { "True" } else { "False" },
-                _ => false,
-            };
-            fields.into_iter().find(is).map(|field| (part, field))
-        })
-    };
-    let Some((part, field)) = found(false) else {
-        return found(true).map(|_| Health::healthy(""));
-    };
-    let message = part.field("message");
-    // One that was not tried yet has no message.
-    let is_refused = ["applied", "valid", "registered"].contains(&field) && !message.is_empty();
-    let fault = (is_refused || is_fault(message)).then_some(message);
-    Some(match error(part).or(fault) {
-        Some(fault) => Health::degraded(cut(fault)),
-        None => Health::progressing(format!("Waiting for status.{field}")),
-    })
-}
-
-/// What a status calls an error.
-fn error(status: &Value) -> Option<&str> {
-    let fields = ["error", "errors", "validationErrors", "errorSummary"];
-    let texts = fields.iter().filter_map(|field| match status.get(*field)? {
-        Value::Array(list) => list.first()?.as_str(),
-        one => one.as_str(),
-    });
-    texts.into_iter().find(|text| !text.is_empty() && *text != "None")
 }
 
 fn by_counts(object: &Value, status: &Value) -> Option<Health> {

@@ -28,6 +28,7 @@ mod core;
 mod crds;
 mod generic;
 mod networking;
+mod phases;
 mod pod;
 mod read;
 mod reported_words;

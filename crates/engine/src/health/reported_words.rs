@@ -1,7 +1,7 @@
 //! How words are found in the texts that controllers report.
 
-/// Most characters of a text that are looked at.
-pub const LOOKED_AT: usize = 1024;
+/// Most characters of a text that are looked at, and shown.
+const LOOKED_AT: usize = 1024;
 
 /// Whether a text has one of the parts, in lower case and without separators. The first letter
 /// of a word is not the end of one: `ClusterQueueDoesNotExist` is not `queued`.
@@ -51,4 +51,15 @@ pub fn is_last_word(text: &str, word: &str) -> bool {
             .chars()
             .next_back()
             .is_none_or(|before| !before.is_alphanumeric() || (is_capital && begins(before)))
+}
+
+/// Whether a text begins with a word: `ERROR, cannot find it`.
+pub fn is_first_word(text: &str, word: &str) -> bool {
+    let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    first.eq_ignore_ascii_case(word)
+}
+
+/// A text as it is shown.
+pub fn cut_text(text: &str) -> String {
+    text.chars().take(LOOKED_AT).collect()
 }

@@ -375,3 +375,6 @@ pub const WORK: &[&str] = &[
     "relocating",
     "unknown",
 ];
+
+/// Parts of the names of fields that hold what was before.
+pub const PAST: &[&str] = &["history", "previous", "last", "recent", "attempt", "old"];

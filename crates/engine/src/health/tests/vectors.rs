@@ -135,4 +135,4 @@ fn most_are_understood_without_a_rule() {
     assert!(agree >= AGREE_BY_WHAT_IS_REPORTED, "{agree} agree without rules");
 }
 
-const AGREE_BY_WHAT_IS_REPORTED: usize = 430;
+const AGREE_BY_WHAT_IS_REPORTED: usize = 450;
