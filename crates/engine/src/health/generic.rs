@@ -30,8 +30,8 @@ use super::read::{HealthCondition, is_stale, is_stale_condition, number, pausing
 use super::reported_words::{cut_text, has_part};
 use super::status::{Health, Status};
 use super::words::{
-    BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, ENDS_BADLY, FAULTS, GOOD, NEGATIVE, OPTIONAL,
-    PAUSED, PAUSED_WORDS, PHASES, POSITIVE, POSITIVE_ENDS, RUNS, STILL, WORK,
+    BEGUN, BUSY, ENDED, ENDS_BADLY, FAULTS, NEGATIVE, OPTIONAL, PAUSED, POSITIVE, POSITIVE_ENDS,
+    RUNS, STILL, WORK,
 };
 use wavegate_api::Raw;
 
