@@ -60,7 +60,7 @@ impl<'a> RuleScope<'a> {
     /// The elements of a list, or the values of a map. Of conditions, those of older
     /// generations are none.
     fn elements(&self, path: &Path) -> Vec<&'a Value> {
-        let is_condition = path.keys.last().is_some_and(|key| key == "conditions");
+        let is_condition = path.is_of_conditions();
         let counts = |item: &&Value| !is_condition || !self.is_old(HealthCondition(item));
         match self.field(path) {
             Some(Value::Array(items)) => items.iter().filter(counts).collect(),
@@ -139,7 +139,7 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut RuleScope<'a>) -> bool {
             let Some((element, inner)) = hit else { return false };
             // Of nested ones the outer element is what the message names.
             scope.found = Some(element);
-            scope.condition = inner.condition;
+            scope.condition = if path.is_of_conditions() { Some(element) } else { inner.condition };
             true
         }
         Test::All(path, tests) => {

@@ -112,6 +112,13 @@ pub struct Path {
     pub keys: Vec<String>,
 }
 
+impl Path {
+    /// Whether the elements of what it names are conditions.
+    pub fn is_of_conditions(&self) -> bool {
+        self.keys.last().is_some_and(|key| key == "conditions")
+    }
+}
+
 /// A part of a message.
 #[derive(Debug)]
 pub enum MessagePart {

@@ -72,6 +72,15 @@ fn a_condition_of_this_generation_decides_whatever_the_status_is_of() {
         assert_eq!(assess(&kind(5, ready("True", json!(4)))).0, Some(Progressing));
         assert_eq!(assess(&kind(5, ready("False", json!(-1)))).0, Some(Progressing));
     }
+    // A rule that goes through the elements of the list.
+    let cluster = |condition: Value| {
+        let status = json!({"observedGeneration": 4, "phase": "Provisioned",
+            "conditions": [condition]});
+        assess(&of(CLUSTERS, "Cluster", json!({}), status)).0
+    };
+    assert_eq!(cluster(ready("False", json!(5))), Some(Degraded));
+    assert_eq!(cluster(ready("False", json!(4))), Some(Progressing));
+    assert_eq!(cluster(ready("True", json!(5))), Some(Progressing), "the phase is an old one");
 }
 
 #[test]
