@@ -100,5 +100,11 @@ fn rollout_by_counts(object: &Value) -> Health {
             "Waiting for roll out to finish: old replicas are pending termination",
         );
     }
+    // What is stable is the new template once all steps are done.
+    let stable = ["/status/stableRS", "/status/canary/stableRS"].map(|field| object.text(field));
+    let stable = stable.into_iter().find(|hash| !hash.is_empty());
+    if stable.is_some_and(|hash| hash != object.text("/status/currentPodHash")) {
+        return Health::progressing("Waiting for roll out to finish: not all steps are complete");
+    }
     Health::healthy("")
 }

@@ -3,7 +3,8 @@
 //! The conventions are those of the Kubernetes API and of kstatus: `observedGeneration`,
 //! conditions and their polarity, phases, replica counts. In this order:
 //!
-//! 1. A status of an older generation is Progressing.
+//! 1. An object that its spec pauses is Suspended. A status of an older generation is
+//!    Progressing, unless a condition says itself that it is of this generation.
 //! 2. Conditions that report a fault (`Stalled`, `Degraded`, `Failed`, …) and are True, and
 //!    an explicit error field, are Degraded.
 //! 3. Conditions that report work (`Reconciling`) and are True are Progressing, and those
@@ -24,11 +25,13 @@
 
 use serde_json::Value;
 
-use super::read::{HealthCondition, is_stale, is_stale_condition, number};
+use super::phases::{by_parts, by_phase, is_fault, of_word, reported_error};
+use super::read::{HealthCondition, is_stale, is_stale_condition, number, pausing_field};
+use super::reported_words::{cut_text, has_part};
 use super::status::{Health, Status};
 use super::words::{
-    BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, FAULTS, GOOD, NEGATIVE, OPTIONAL, PAUSED,
-    PAUSED_WORDS, PHASES, POSITIVE, POSITIVE_ENDS, RUNS, STILL, WORK,
+    BEGUN, BUSY, ENDED, ENDS_BADLY, FAULTS, NEGATIVE, OPTIONAL, PAUSED, POSITIVE, POSITIVE_ENDS,
+    RUNS, STILL, WORK,
 };
 use wavegate_api::Raw;
 
@@ -77,9 +80,6 @@ const PARTS: &[&str] = &[
 /// The reason of conditions that hold a value in their message, and no state.
 const NO_REASON: &str = "noreason";
 
-/// Most characters of a message that is taken from an object.
-const MESSAGE_LENGTH: usize = 1024;
-
 /// Whether the assessment is for a kind: all but those of Kubernetes itself and
 /// Application, whose health is a choice (SE-468).
 pub fn is_for(group: &str, kind: &str) -> bool {
@@ -89,12 +89,12 @@ pub fn is_for(group: &str, kind: &str) -> bool {
 
 /// The health of an object by what it reports; `None` when it reports nothing.
 pub(crate) fn assess(object: &Value) -> Option<Health> {
+    if let Some(field) = pausing_field(object) {
+        return Some(Health::suspended(format!("Paused by spec.{field}")));
+    }
     let status = object.get("status")?;
     if status.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;
-    }
-    if is_stale(object) {
-        return Some(Health::progressing("Waiting for the spec update to be observed"));
     }
     let ends = ends_by_itself(object.field("kind"));
     let (stale, fresh): (Vec<HealthCondition<'_>>, Vec<HealthCondition<'_>>) =
@@ -102,6 +102,15 @@ pub(crate) fn assess(object: &Value) -> Option<Health> {
             .into_iter()
             .filter(|c| c.reason() != NO_REASON)
             .partition(|c| is_stale_condition(object, *c));
+    if is_stale(object) {
+        // What counts of it are conditions that say themselves that they are of this generation.
+        let found = by_fault(&Value::Null, &fresh)
+            .or_else(|| by_activity(&fresh, ends))
+            .or_else(|| by_success(&fresh, ends))
+            .or_else(|| by_reason(&fresh));
+        let waits = || Health::progressing("Waiting for the spec update to be observed");
+        return Some(found.unwrap_or_else(waits));
+    }
     let by_conditions = by_fault(status, &fresh)
         .or_else(|| by_activity(&fresh, ends))
         .or_else(|| by_success(&fresh, ends))
@@ -122,8 +131,11 @@ pub(crate) fn assess(object: &Value) -> Option<Health> {
         }
         (one, other) => one.or(other),
     };
-    let error = || Some(Health::degraded(cut(error(status)?)));
-    let found = found.or_else(error).unwrap_or_else(|| Health::healthy(""));
+    let error = || Some(Health::degraded(cut_text(reported_error(status)?)));
+    let found = found
+        .or_else(error)
+        .or_else(|| by_parts(status, ends))
+        .unwrap_or_else(|| Health::healthy(""));
     // A success that does not wait for all replicas.
     match found.status {
         Status::Healthy => by_counts(object, status).or(Some(found)),
@@ -157,16 +169,12 @@ fn conditions<'a>(object: &'a Value, status: &'a Value) -> Vec<HealthCondition<'
     own.chain(parts.flat_map(|part| part.items("/conditions")).map(HealthCondition)).collect()
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(MESSAGE_LENGTH).collect()
-}
-
 /// What a condition says.
 fn said(condition: HealthCondition<'_>) -> String {
     match (condition.message(), condition.reason()) {
         ("", "") => condition.kind().to_owned(),
-        ("", reason) => format!("{}: {}", condition.kind(), cut(reason)),
-        (message, _) => cut(message),
+        ("", reason) => format!("{}: {}", condition.kind(), cut_text(reason)),
+        (message, _) => cut_text(message),
     }
 }
 
@@ -181,20 +189,10 @@ fn ends_with(kind: &str, words: &[&str]) -> bool {
     !is_negative && words.iter().any(|word| kind.len() > word.len() && kind.ends_with(word))
 }
 
-fn names(word: &str, parts: &[&str]) -> bool {
-    let word = plain(word);
-    parts.iter().any(|part| word.contains(part))
-}
-
-/// In lower case, with letters and digits only.
-fn plain(word: &str) -> String {
-    let kept = word.chars().filter(|c| c.is_alphanumeric()).take(MESSAGE_LENGTH);
-    kept.flat_map(char::to_lowercase).collect()
-}
-
 fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health> {
     let negative = |c: &&HealthCondition<'_>| {
-        let parts = ["Error", "Failed", "Failure", "Conflict", "Misconfigured"];
+        let parts =
+            ["Error", "Failed", "Failure", "Conflict", "Misconfigured", "Unhealthy", "Degraded"];
         let starts = ["Missing", "Conflicting"].iter().any(|start| c.name().starts_with(start));
         // The end of work may be its failure.
         let has_failed = is_one_of(ENDED, c.name()) && is_failure(c.reason());
@@ -207,8 +205,8 @@ fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health
     if let Some(fault) = conditions.iter().find(negative) {
         // A controller that has begun says NotReady first.
         let starts = match fault.name() {
-            "NotReady" | "Unavailable" => names(fault.reason(), WORK),
-            "Error" => names(fault.reason(), &["notready"]),
+            "NotReady" | "Unavailable" => has_part(fault.reason(), WORK),
+            "Error" => has_part(fault.reason(), &["notready"]),
             _ => false,
         };
         return Some(match starts {
@@ -224,7 +222,7 @@ fn by_fault(status: &Value, conditions: &[HealthCondition<'_>]) -> Option<Health
     }
     let fields = ["failureMessage", "errorMessage", "errMsg"];
     let error = fields.iter().map(|field| status.field(field)).find(|text| !text.is_empty());
-    error.map(|text| Health::degraded(cut(text)))
+    error.map(|text| Health::degraded(cut_text(text)))
 }
 
 fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> {
@@ -232,7 +230,7 @@ fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health>
         conditions.iter().find(move |c| c.is_true() && is_one_of(list, c.name()))
     };
     let by_reason = |c: &&HealthCondition<'_>| {
-        c.is_false() && ["ReconcilePaused", "Paused", "Suspended"].contains(&c.reason())
+        c.is_false() && ["ReconcilePaused", "Paused", "Suspended", "Stopped"].contains(&c.reason())
     };
     let of_part = |c: &&HealthCondition<'_>| c.is_true() && ends_with(c.name(), &["Suspended"]);
     let paused = is(PAUSED).or_else(|| conditions.iter().find(by_reason));
@@ -240,13 +238,16 @@ fn by_activity(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health>
         return Some(Health::suspended(said(*paused)));
     }
     let failed = |c: &HealthCondition<'_>| {
-        c.kind() == "Ready" && c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
+        c.kind() == "Ready"
+            && c.is_false()
+            && has_part(c.reason(), FAULTS)
+            && !has_part(c.reason(), WORK)
     };
     // `UpgradeInProgress`, `CoreNodesProgressing`; `Progressing` alone may stay True.
     let moves = |c: &&HealthCondition<'_>| {
         c.is_true()
             && ends_with(c.name(), &["InProgress", "Progressing"])
-            && !names(c.reason(), STILL)
+            && !has_part(c.reason(), STILL)
     };
     let runs = || is(&["Running", "Active", "Progressing"]).filter(|_| ends && is(ENDED).is_none());
     // Rancher keeps the state before beside the one after.
@@ -275,6 +276,9 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     };
     let mut required: Vec<HealthCondition<'_>> =
         known.iter().copied().filter(|c| !is_optional(c)).collect();
+    // A part is unhealthy by design never.
+    let unhealthy = |c: &&HealthCondition<'_>| c.is_false() && ends_with(c.name(), &["Healthy"]);
+    required.extend(conditions.iter().filter(unhealthy).copied());
     if required.is_empty() {
         // Without one that sums up, the parts count: `ControlPlaneReady`, `RemoteSynced`.
         let is_part = |c: &&HealthCondition<'_>| ends_with(c.name(), POSITIVE_ENDS);
@@ -282,11 +286,11 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
         known.extend(required.iter().copied());
     }
     let fault = |c: &&HealthCondition<'_>| {
-        c.is_false() && names(c.reason(), FAULTS) && !names(c.reason(), WORK)
+        c.is_false() && has_part(c.reason(), FAULTS) && !has_part(c.reason(), WORK)
     };
     let fails = |c: &&HealthCondition<'_>| {
         let is_over = c.kind() == "Succeeded" && is_end(c.reason());
-        let by_message = c.is_false() && !names(c.reason(), WORK);
+        let by_message = c.is_false() && !has_part(c.reason(), WORK);
         fault(c) || (by_message && (is_over || is_fault(c.message())))
     };
     if let Some(fault) = required.iter().find(fails) {
@@ -301,16 +305,39 @@ fn by_success(conditions: &[HealthCondition<'_>], ends: bool) -> Option<Health> 
     }
     // Operators of OpenShift report Progressing beside Available.
     let is_rolling = |c: &&HealthCondition<'_>| {
-        c.kind() == "Progressing" && c.is_true() && names(c.reason(), WORK)
+        c.kind() == "Progressing" && c.is_true() && has_part(c.reason(), WORK)
     };
     if let Some(rolling) = conditions.iter().find(is_rolling) {
         return Some(Health::progressing(said(*rolling)));
+    }
+    if known.is_empty() {
+        return by_name(conditions);
     }
     let good = known.iter().find(|c| c.is_true())?;
     if ends && is_optional(good) {
         return Some(Health::progressing(said(*good)));
     }
-    Some(Health::healthy(cut(good.message())))
+    Some(Health::healthy(cut_text(good.message())))
+}
+
+/// Conditions that no list has, and whose names are what an object has become or can do, such as
+/// `Advertised` or `Discoverable`: it is not there as long as none of them is True.
+fn by_name(conditions: &[HealthCondition<'_>]) -> Option<Health> {
+    let is_success = |c: &&HealthCondition<'_>| {
+        ends_with(c.name(), &["ed", "able"])
+            && !is_one_of(NEGATIVE, c.name())
+            && !has_part(c.name(), FAULTS)
+            && !has_part(c.name(), ENDS_BADLY)
+    };
+    let mut named = conditions.iter().filter(is_success).peekable();
+    let first = **named.peek()?;
+    if named.any(|c| c.is_true()) {
+        return None;
+    }
+    Some(match has_part(first.reason(), FAULTS) && !has_part(first.reason(), WORK) {
+        true => Health::degraded(said(first)),
+        false => Health::progressing(said(first)),
+    })
 }
 
 /// Whether the reason of a `Succeeded` that is False says that nothing follows.
@@ -318,8 +345,8 @@ fn is_end(reason: &str) -> bool {
     let goes_on = |word| word != Status::Degraded;
     !reason.is_empty()
         && !of_word(reason, true).is_some_and(goes_on)
-        && !names(reason, BEGUN)
-        && !names(reason, &["suspend", "pause"])
+        && !has_part(reason, BEGUN)
+        && !has_part(reason, &["suspend", "pause"])
 }
 
 /// Whether a reason is the name of a failure.
@@ -331,149 +358,9 @@ fn is_failure(reason: &str) -> bool {
 /// A condition of unknown meaning that is False, whose reason reports a failure.
 fn by_reason(conditions: &[HealthCondition<'_>]) -> Option<Health> {
     let failed = |c: &&HealthCondition<'_>| {
-        c.is_false() && is_failure(c.reason()) && !names(c.kind(), FAULTS)
+        c.is_false() && is_failure(c.reason()) && !has_part(c.kind(), FAULTS)
     };
     conditions.iter().find(failed).map(|fault| Health::degraded(said(*fault)))
-}
-
-/// Whether a message reports a fault.
-fn is_fault(message: &str) -> bool {
-    let words = [
-        "fail",
-        "error",
-        "invalid",
-        "notfound",
-        "cannot",
-        "unable",
-        "doesnotexist",
-        "notaccepted",
-        "notbeenaccepted",
-    ];
-    names(message, &words)
-}
-
-/// The worst of the phases that are understood.
-fn by_phase(status: &Value, ends: bool) -> Option<Health> {
-    let fields = status.as_object()?.iter().filter(|(field, _)| {
-        let field = plain(field);
-        PHASES.iter().any(|end| field.ends_with(end))
-    });
-    let judged = fields.filter_map(|(_, value)| {
-        let text = word_in(value)?;
-        Some((of_word(text, ends)?, text))
-    });
-    let rank = |status: &Status| match status {
-        Status::Degraded => 3,
-        Status::Suspended => 2,
-        Status::Progressing => 1,
-        _ => 0,
-    };
-    let Some((worst, text)) = judged.max_by_key(|(status, _)| rank(status)) else {
-        return by_ready(status);
-    };
-    if worst == Status::Healthy && by_ready(status).is_some_and(|h| h.status != Status::Healthy) {
-        return by_ready(status);
-    }
-    let messages = ["message", "reason", "phaseReason", "error", "errorDescription"];
-    let message = messages.iter().map(|field| status.field(field)).find(|text| !text.is_empty());
-    let error = || error(status).filter(|_| worst == Status::Degraded);
-    Some(Health::new(worst, cut(message.or_else(error).unwrap_or(text))))
-}
-
-/// What a word of a phase says; `ends` of work that ends.
-fn of_word(text: &str, ends: bool) -> Option<Status> {
-    let word = plain(text);
-    let word = word.as_str();
-    if ends && BEGUN.contains(&word) {
-        return Some(Status::Progressing);
-    }
-    if GOOD.contains(&word) {
-        return Some(Status::Healthy);
-    }
-    let is_bad = word.starts_with("failed")
-        || BAD.iter().any(|end| word.ends_with(end))
-        || BAD_WORDS.iter().any(|end| is_last_word(text, end));
-    if is_bad {
-        return Some(Status::Degraded);
-    }
-    if PAUSED_WORDS.contains(&word) {
-        return Some(Status::Suspended);
-    }
-    let busy = BUSY_WORDS.contains(&word)
-        || ["waiting", "creating", "updating", "applying", "deploying"]
-            .iter()
-            .any(|start| word.starts_with(start))
-        || word.ends_with("notready")
-        || word.ends_with("pending")
-        || word.ends_with("inprogress");
-    busy.then_some(Status::Progressing)
-}
-
-/// Whether a text ends with a word, and not only with its letters: `HEALTH_ERR`, `LinkLost`.
-fn is_last_word(text: &str, word: &str) -> bool {
-    let text = text.trim_end_matches(|c: char| !c.is_alphanumeric());
-    let Some((rest, last)) =
-        text.len().checked_sub(word.len()).and_then(|at| text.split_at_checked(at))
-    else {
-        return false;
-    };
-    let begins = |c: char| c.is_lowercase() || c.is_ascii_digit();
-    let is_capital = last.starts_with(char::is_uppercase);
-    last.eq_ignore_ascii_case(word)
-        && rest
-            .chars()
-            .next_back()
-            .is_none_or(|before| !before.is_alphanumeric() || (is_capital && begins(before)))
-}
-
-/// A word, also of a map that has it in `state`, `status` or `phase`.
-fn word_in(value: &Value) -> Option<&str> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text),
-        Value::Object(map) => {
-            let inner = ["state", "status", "phase"].iter().find_map(|field| map.get(*field));
-            inner.and_then(Value::as_str).filter(|text| !text.is_empty())
-        }
-        _ => None,
-    }
-}
-
-/// Fields that say whether something is there or right.
-fn by_ready(status: &Value) -> Option<Health> {
-    let parts = [Some(status), status.get("conditionStatus")];
-    let parts = || parts.into_iter().flatten();
-    let found = |value: bool| {
-        let fields = ["ready", "healthy", "readyToUse", "applied", "valid", "registered"];
-        parts().find_map(|part| {
-            let is = |field: &&str| match part.get(*field) {
-                Some(Value::Bool(is)) => *is == value,
-                Some(Value::String(is)) => is == if value { "True" } else { "False" },
-                _ => false,
-            };
-            fields.into_iter().find(is).map(|field| (part, field))
-        })
-    };
-    let Some((part, field)) = found(false) else {
-        return found(true).map(|_| Health::healthy(""));
-    };
-    let message = part.field("message");
-    // One that was not tried yet has no message.
-    let is_refused = ["applied", "valid", "registered"].contains(&field) && !message.is_empty();
-    let fault = (is_refused || is_fault(message)).then_some(message);
-    Some(match error(part).or(fault) {
-        Some(fault) => Health::degraded(cut(fault)),
-        None => Health::progressing(format!("Waiting for status.{field}")),
-    })
-}
-
-/// What a status calls an error.
-fn error(status: &Value) -> Option<&str> {
-    let fields = ["error", "errors", "validationErrors", "errorSummary"];
-    let texts = fields.iter().filter_map(|field| match status.get(*field)? {
-        Value::Array(list) => list.first()?.as_str(),
-        one => one.as_str(),
-    });
-    texts.into_iter().find(|text| !text.is_empty() && *text != "None")
 }
 
 fn by_counts(object: &Value, status: &Value) -> Option<Health> {

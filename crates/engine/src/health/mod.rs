@@ -4,7 +4,7 @@
 //! principles:
 //!
 //! - A status of an older generation of the object gives `Progressing`, whatever else it
-//!   reports.
+//!   reports, unless the spec pauses the object or a condition names its generation itself.
 //! - An absent field is not treated as zero: each rule defines the meaning of an absent field.
 //!
 //! The kinds of Kubernetes, and those of Argo that need more than fields and conditions, have
@@ -28,8 +28,10 @@ mod core;
 mod crds;
 mod generic;
 mod networking;
+mod phases;
 mod pod;
 mod read;
+mod reported_words;
 mod rules;
 pub mod scripts;
 mod status;

@@ -26,9 +26,10 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-/// The conditions under `/status/conditions`, in order.
+/// The conditions under `/status/conditions`, in order, without those of older generations.
 pub(crate) fn conditions(object: &Value) -> impl Iterator<Item = HealthCondition<'_>> {
-    object.items("/status/conditions").iter().map(HealthCondition)
+    let all = object.items("/status/conditions").iter().map(HealthCondition);
+    all.filter(|condition| !is_stale_condition(object, *condition))
 }
 
 /// The first condition of a type.
@@ -87,8 +88,34 @@ pub fn is_stale(object: &Value) -> bool {
     number(object, "/status/observedGeneration").is_some_and(|observed| observed < current)
 }
 
-/// Whether this condition is of an older generation of `object`.
+/// Whether this condition is of an older generation of `object`: of the one that it names
+/// itself, and otherwise of that of the status.
 pub fn is_stale_condition(object: &Value, condition: HealthCondition<'_>) -> bool {
-    let current = generation(object);
-    number(condition.0, "/observedGeneration").is_some_and(|observed| observed < current)
+    match number(condition.0, "/observedGeneration") {
+        Some(observed) => observed < generation(object),
+        None => is_stale(object),
+    }
 }
+
+/// Whether a condition says itself of which generation it is.
+pub fn names_generation(condition: HealthCondition<'_>) -> bool {
+    number(condition.0, "/observedGeneration").is_some()
+}
+
+/// The generation that a status or a condition names, if it is not that of `object`: `None`
+/// inside when it names none. Without a generation of the object there is nothing to compare.
+pub fn other_generation(object: &Value, reported: Option<&Value>) -> Option<Option<i64>> {
+    let current = number(object, "/metadata/generation")?;
+    let named = reported.and_then(|reported| number(reported, "/observedGeneration"));
+    (named != Some(current)).then_some(named)
+}
+
+/// The field of the spec that tells the controller to pause. It does not look at such an
+/// object, so that the status stays that of an older generation.
+pub fn pausing_field(object: &Value) -> Option<&'static str> {
+    let spec = object.get("spec")?;
+    PAUSING.iter().copied().find(|field| spec.get(*field) == Some(&Value::Bool(true)))
+}
+
+/// How kinds call it.
+pub const PAUSING: &[&str] = &["suspend", "suspended", "paused", "pause"];

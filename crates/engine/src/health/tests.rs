@@ -1,4 +1,5 @@
 mod application;
+mod generations;
 mod generic;
 mod kinds;
 mod operators;

@@ -108,6 +108,43 @@ pub const NEGATIVE: &[&str] = &[
     "Irreconcilable",
 ];
 
+/// Parts of the names of conditions that are no success, and end like one.
+pub const ENDS_BADLY: &[&str] = &[
+    "suspended",
+    "paused",
+    "stopped",
+    "hibernated",
+    "deleted",
+    "drained",
+    "evicted",
+    "preempted",
+    "deprecated",
+    "blocked",
+    "throttled",
+    "limited",
+    "terminated",
+    "disabled",
+    "detached",
+    "disconnected",
+    "corrupted",
+    "overloaded",
+    "exhausted",
+    "killed",
+    "disrupted",
+    "isolated",
+    "cordoned",
+    "needed",
+    "required",
+    "requested",
+    "deactivated",
+    "finished",
+    "scaled",
+    "evaluated",
+    "restarted",
+    "canceled",
+    "cancelled",
+];
+
 /// Conditions that report work when True.
 pub const BUSY: &[&str] = &[
     "Reconciling",
@@ -338,3 +375,6 @@ pub const WORK: &[&str] = &[
     "relocating",
     "unknown",
 ];
+
+/// Parts of the names of fields that hold what was before.
+pub const PAST: &[&str] = &["history", "previous", "last", "recent", "attempt", "old"];

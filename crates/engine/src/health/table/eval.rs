@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::read::{HealthCondition, is_stale, is_stale_condition, number};
+use super::super::read::{
+    HealthCondition, is_stale, is_stale_condition, names_generation, number, other_generation,
+};
 use super::glob::glob_matches;
-use super::parse::{Comparison, MessagePart, Operand, Path, Root, Source, Test};
+use super::rule::{Comparison, MessagePart, Operand, Path, Root, Source, Test};
 use wavegate_api::Raw;
 
 /// What a rule sees, and what its tests have found.
@@ -20,12 +22,21 @@ pub struct RuleScope<'a> {
     condition: Option<&'a Value>,
     /// The position of the element of `each`, from 1.
     position: usize,
+    /// Whether a condition that names no generation counts in a status of an older one.
+    undated_count: bool,
 }
 
 impl<'a> RuleScope<'a> {
-    /// The scope of a rule.
-    pub fn of(object: &'a Value) -> Self {
-        Self { root: object, here: object, found: None, condition: None, position: 0 }
+    /// The scope of a rule. In a status of an older generation, a condition that names none
+    /// counts only if the rules test the generation themselves.
+    pub fn of(object: &'a Value, undated_count: bool) -> Self {
+        let (found, condition) = (None, None);
+        Self { root: object, here: object, found, condition, position: 0, undated_count }
+    }
+
+    fn is_old(&self, condition: HealthCondition<'_>) -> bool {
+        let counts = self.undated_count && !names_generation(condition);
+        !counts && is_stale_condition(self.root, condition)
     }
 
     /// The scope of an element.
@@ -46,10 +57,13 @@ impl<'a> RuleScope<'a> {
         (!value.is_null()).then_some(value)
     }
 
-    /// The elements of a list, or the values of a map.
+    /// The elements of a list, or the values of a map. Of conditions, those of older
+    /// generations are none.
     fn elements(&self, path: &Path) -> Vec<&'a Value> {
+        let is_condition = path.is_of_conditions();
+        let counts = |item: &&Value| !is_condition || !self.is_old(HealthCondition(item));
         match self.field(path) {
-            Some(Value::Array(items)) => items.iter().collect(),
+            Some(Value::Array(items)) => items.iter().filter(counts).collect(),
             Some(Value::Object(map)) => map.values().collect(),
             _ => Vec::new(),
         }
@@ -62,10 +76,15 @@ impl<'a> RuleScope<'a> {
         self.here.items(pointer).iter().map(HealthCondition)
     }
 
+    /// Whether the condition that was found says itself that it is of this generation.
+    pub fn found_a_current_condition(&self) -> bool {
+        self.condition.is_some_and(|c| names_generation(HealthCondition(c)))
+    }
+
     /// The same without those of older generations.
     fn conditions(&self) -> impl Iterator<Item = HealthCondition<'a>> + 'a {
-        let root = self.root;
-        self.all_conditions().filter(move |c| !is_stale_condition(root, *c))
+        let scope = *self;
+        self.all_conditions().filter(move |c| !scope.is_old(*c))
     }
 }
 
@@ -120,7 +139,7 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut RuleScope<'a>) -> bool {
             let Some((element, inner)) = hit else { return false };
             // Of nested ones the outer element is what the message names.
             scope.found = Some(element);
-            scope.condition = inner.condition;
+            scope.condition = if path.is_of_conditions() { Some(element) } else { inner.condition };
             true
         }
         Test::All(path, tests) => {
@@ -133,6 +152,11 @@ pub(crate) fn holds<'a>(test: &Test, scope: &mut RuleScope<'a>) -> bool {
             matches!(halves, Some((Ok::<u64, _>(is), Ok::<u64, _>(wanted))) if is >= wanted)
         }
         Test::Stale => is_stale(scope.root),
+        Test::Unobserved => other_generation(scope.root, scope.root.get("status")).is_some(),
+        Test::UnobservedCondition(kind) => {
+            let mut of_kind = scope.all_conditions().filter(|c| glob_matches(kind, c.kind()));
+            of_kind.any(|c| other_generation(scope.root, Some(c.0)).flatten().is_some())
+        }
         Test::StaleCondition(kind) => {
             let stale = |c: HealthCondition<'_>| {
                 glob_matches(kind, c.kind()) && is_stale_condition(scope.root, c)
@@ -151,11 +175,24 @@ fn value_of(operand: &Operand, scope: &RuleScope<'_>) -> i64 {
     match operand {
         Operand::Number(number) => *number,
         Operand::Field(path, absent) => match scope.field(path) {
-            Some(Value::String(digits)) => digits.parse().unwrap_or(*absent),
-            Some(value) => number(value, "").unwrap_or(*absent),
+            Some(value) => whole(value).unwrap_or(*absent),
             None => *absent,
         },
         Operand::Length(path) => i64::try_from(scope.elements(path).len()).unwrap_or(i64::MAX),
+        Operand::Total(list, field) => {
+            let elements = scope.elements(list).into_iter();
+            let numbers = elements.filter_map(|e| scope.inside(e, 0).field(field).map(whole));
+            numbers.fold(0, |total, count| total.saturating_add(count.unwrap_or(0)))
+        }
+        Operand::Sum(left, right) => value_of(left, scope).saturating_add(value_of(right, scope)),
+    }
+}
+
+/// A number, also one that is written as a text.
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(digits) => digits.parse().ok(),
+        value => number(value, ""),
     }
 }
 

@@ -21,10 +21,12 @@
 //! | `.status.phase` | the field exists and is not null |
 //! | `.status.phase=Run*\|Ok` | it is such a text, number or boolean |
 //! | `.a<.b`, `<=`, `>`, `>=` | numbers compare; absent is 0, `.a?1` is 1 when absent |
-//! | `#.list=0` | the length of a list or map |
+//! | `.a+.b>=.c`, `#.list=0` | the sum of two, the length of a list or map |
+//! | `.a<sum .list.field` | the sum of a field of all elements |
 //! | `full .a` | it is a text such as `2/2`, whose first number reaches the second |
 //! | `any .list (TESTS)`, `all .list (TESTS)` | elements of a list, or values of a map |
 //! | `stale`, `stale Ready` | the status, or the condition, is of an older generation |
+//! | `unobserved`, `unobserved Ready` | the status does not name exactly this generation, as those of the project always do; a condition of the type names another one |
 //! | `deleting` | the object is being deleted |
 //!
 //! Within `any` and `all`, and `each`, fields and conditions are those of the element; `$.`
@@ -33,25 +35,30 @@
 //! is the first that is not empty, `{.sha:7}` are the first seven characters, `{#.list}` is
 //! a length and `{each .list (TESTS) 'separator' text}` repeats a text.
 //!
-//! A condition of an older generation counts as absent, and a status of an older generation
-//! gives Progressing unless a line tests `stale` itself.
+//! A condition of an older generation counts as absent. A status of an older generation gives
+//! Progressing, unless a line tests `stale` or `unobserved` itself, or a condition decides that
+//! says itself that it is of this generation. An object that its spec pauses is Suspended
+//! before that, by a line that reads nothing but the spec or the metadata, or without a line
+//! by `spec.paused`, `suspend` and the like.
 //!
 //! `[define NAME]` starts lines that `use NAME(one; two)` repeats with `%1` and `%2` replaced.
 
 mod eval;
 mod glob;
 mod parse;
+mod rule;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::read::is_stale;
+use super::read::{is_stale, pausing_field};
 use super::status::{Health, Status};
 use eval::RuleScope;
 pub use glob::glob_matches;
-use parse::{Block, ParseError};
+use parse::ParseError;
+use rule::Block;
 
 /// Progressing by the generation alone.
 const NOT_OBSERVED: &str = "Waiting for the spec update to be observed";
@@ -126,16 +133,19 @@ pub(crate) fn assess(group: &str, kind: &str, object: &Value) -> Option<Health> 
 
 impl Block {
     fn assess(&self, object: &Value) -> Health {
-        if !self.tests_generation && is_stale(object) {
-            return Health::progressing(NOT_OBSERVED);
+        if let Some(field) = pausing_field(object).filter(|_| !self.tests_pause) {
+            return Health::suspended(format!("Paused by spec.{field}"));
         }
+        let is_old = !self.tests_generation && is_stale(object);
         let hit = self.rules.iter().find_map(|rule| {
-            let mut scope = RuleScope::of(object);
+            let mut scope = RuleScope::of(object, self.tests_generation);
             let hit = rule.tests.iter().all(|test| eval::holds(test, &mut scope));
-            hit.then(|| Health::new(rule.status, eval::render(&rule.message, &scope)))
+            let is_pause = rule.is_of_spec && rule.status == Status::Suspended;
+            let counts = !is_old || is_pause || scope.found_a_current_condition();
+            (hit && counts).then(|| Health::new(rule.status, eval::render(&rule.message, &scope)))
         });
         // Each block ends with a line without tests.
-        hit.unwrap_or_else(|| Health::new(Status::Unknown, ""))
+        hit.unwrap_or_else(|| Health::progressing(NOT_OBSERVED))
     }
 }
 

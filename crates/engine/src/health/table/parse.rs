@@ -3,6 +3,10 @@
 use std::collections::HashMap;
 
 use super::super::status::Status;
+use super::rule::{
+    Block, Comparison, MessagePart, Operand, Path, Root, Rule, Source, Test, is_about_generation,
+    is_about_pause, reads_status,
+};
 
 /// Where and why a rule does not parse.
 #[derive(Debug, thiserror::Error)]
@@ -12,133 +16,6 @@ pub struct ParseError {
     pub place: String,
     /// What is wrong.
     pub what: String,
-}
-
-/// The rules of some kinds.
-#[derive(Debug)]
-pub struct Block {
-    /// Groups and kinds, with `*` for any text.
-    pub kinds: Vec<(String, String)>,
-    /// File and line of its header.
-    pub place: String,
-    /// The rules, in order.
-    pub rules: Vec<Rule>,
-    /// Whether a rule tests the generation of the status.
-    pub tests_generation: bool,
-}
-
-/// One line: tests, health and message.
-#[derive(Debug)]
-pub struct Rule {
-    /// All must hold.
-    pub tests: Vec<Test>,
-    /// The health then.
-    pub status: Status,
-    /// Its message.
-    pub message: Vec<MessagePart>,
-}
-
-/// One test.
-#[derive(Debug)]
-pub enum Test {
-    /// The opposite.
-    Not(Box<Test>),
-    /// A condition of one of the types, statuses and reasons; empty lists are any.
-    Condition { types: Vec<String>, statuses: Vec<String>, reasons: Vec<String> },
-    /// The field is not null.
-    Present(Path),
-    /// The field, as a text, matches one of the patterns.
-    Equals(Operand, Vec<String>),
-    /// Two fields, or a field and a text, differ.
-    Differs(Operand, Source),
-    /// Two numbers.
-    Compare(Operand, Comparison, Operand),
-    /// Some element.
-    Any(Path, Vec<Test>),
-    /// Every element.
-    All(Path, Vec<Test>),
-    /// The field is a text such as `2/2`.
-    Full(Path),
-    /// The status is of an older generation.
-    Stale,
-    /// The condition of this type is of an older generation.
-    StaleCondition(String),
-    /// It has a deletion timestamp.
-    Deleting,
-}
-
-/// How two numbers compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `>`
-    More,
-    /// `>=`
-    AtLeast,
-}
-
-/// A value of a comparison.
-#[derive(Debug)]
-pub enum Operand {
-    /// A literal.
-    Number(i64),
-    /// A field, and what it is when absent.
-    Field(Path, i64),
-    /// The length of a list or map.
-    Length(Path),
-}
-
-/// Whose field a path names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Root {
-    /// `.`: the object, or the element of `any`, `all` or `each`.
-    Here,
-    /// `$.`: the object.
-    Object,
-    /// `@.`: the element that `any` found.
-    Found,
-}
-
-/// A field.
-#[derive(Debug)]
-pub struct Path {
-    /// Whose.
-    pub root: Root,
-    /// Keys from there.
-    pub keys: Vec<String>,
-}
-
-/// A part of a message.
-#[derive(Debug)]
-pub enum MessagePart {
-    /// As it is.
-    Text(String),
-    /// The first that is not empty.
-    Value(Vec<Source>),
-    /// A text when some element passes the tests.
-    When(Path, Vec<Test>, Vec<MessagePart>),
-    /// A text per element.
-    Each { list: Path, tests: Vec<Test>, separator: String, message: Vec<MessagePart> },
-}
-
-/// Where a text of a message comes from.
-#[derive(Debug)]
-pub enum Source {
-    /// A literal.
-    Text(String),
-    /// A field of the condition that a test found.
-    Matched(String),
-    /// A field of the first condition of a type.
-    Condition(String, String),
-    /// A field, from a character on, and at most so many characters.
-    Field(Path, usize, Option<usize>),
-    /// The number of elements of a list or map that pass the tests.
-    Count(Path, Vec<Test>),
-    /// The position of the element of `each`, from 1.
-    Position,
 }
 
 type Parsed<T> = Result<T, String>;
@@ -170,7 +47,13 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
                     let kinds = header.split_whitespace().map(kind).collect::<Parsed<Vec<_>>>();
                     let kinds = kinds.map_err(fail)?;
                     let rules = Vec::new();
-                    blocks.push(Block { kinds, place, rules, tests_generation: false });
+                    blocks.push(Block {
+                        kinds,
+                        place,
+                        rules,
+                        tests_generation: false,
+                        tests_pause: false,
+                    });
                 }
                 continue;
             }
@@ -186,6 +69,7 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
             for line in lines {
                 let rule = rule(&line).map_err(fail)?;
                 block.tests_generation |= rule.tests.iter().any(is_about_generation);
+                block.tests_pause |= rule.tests.iter().any(is_about_pause);
                 block.rules.push(rule);
             }
         }
@@ -198,14 +82,6 @@ pub(crate) fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError>
         }
     }
     Ok(blocks)
-}
-
-fn is_about_generation(test: &Test) -> bool {
-    match test {
-        Test::Stale => true,
-        Test::Not(test) => is_about_generation(test),
-        _ => false,
-    }
 }
 
 fn kind(text: &str) -> Parsed<(String, String)> {
@@ -259,7 +135,9 @@ fn rule(line: &str) -> Parsed<Rule> {
     };
     let (status, text) = health.split_once(' ').unwrap_or((health, ""));
     let status = Status::parse(status).ok_or_else(|| format!("{status} is no health status"))?;
-    Ok(Rule { tests: self::tests(tests)?, status, message: message(&text.replace("\\n", "\n"))? })
+    let tests = self::tests(tests)?;
+    let is_of_spec = !tests.is_empty() && !tests.iter().any(reads_status);
+    Ok(Rule { tests, is_of_spec, status, message: message(&text.replace("\\n", "\n"))? })
 }
 
 /// Tests joined by ` & `, outside of parentheses.
@@ -303,6 +181,7 @@ fn test(text: &str) -> Parsed<Test> {
     }
     match text {
         "stale" => return Ok(Test::Stale),
+        "unobserved" => return Ok(Test::Unobserved),
         "deleting" => return Ok(Test::Deleting),
         "" => return Err("an empty test".to_owned()),
         _ => {}
@@ -313,7 +192,14 @@ fn test(text: &str) -> Parsed<Test> {
     if let Some(kind) = text.strip_prefix("stale ") {
         return Ok(Test::StaleCondition(kind.to_owned()));
     }
-    if text.starts_with(['.', '$', '@', '#']) { field_test(text) } else { condition_test(text) }
+    if let Some(kind) = text.strip_prefix("unobserved ") {
+        return Ok(Test::UnobservedCondition(kind.to_owned()));
+    }
+    if text.starts_with(['.', '$', '@', '#']) || text.starts_with("sum ") {
+        field_test(text)
+    } else {
+        condition_test(text)
+    }
 }
 
 /// A list and the tests of its elements in parentheses, if any, and what is behind.
@@ -359,6 +245,13 @@ fn condition_test(text: &str) -> Parsed<Test> {
 }
 
 fn operand(text: &str) -> Parsed<Operand> {
+    if let Some((left, right)) = text.split_once('+') {
+        return Ok(Operand::Sum(Box::new(operand(left)?), Box::new(operand(right)?)));
+    }
+    if let Some(total) = text.strip_prefix("sum ") {
+        let (list, field) = total.rsplit_once('.').ok_or("sum needs LIST.FIELD")?;
+        return Ok(Operand::Total(path(list)?, path(&format!(".{field}"))?));
+    }
     if let Some(list) = text.strip_prefix('#') {
         return Ok(Operand::Length(path(list)?));
     }

@@ -35,6 +35,7 @@ fn tests_and_messages_of_the_language() {
                 ],
                 "parts": [{"name": "a", "ok": true}, {"name": "b", "ok": false}],
                 "map": {"one": {"state": "x"}},
+                "counts": [{"count": 3}, {"count": "2"}, {"count": null}, 7],
                 "parents": [{"ref": {"name": "p"}, "conditions": [
                     {"type": "Accepted", "status": "False", "message": "no"}]}],
             },
@@ -47,6 +48,13 @@ fn tests_and_messages_of_the_language() {
         ("Old=True -> Healthy", "Unknown else"),
         ("stale Old -> Progressing", "Progressing "),
         ("stale -> Progressing", "Unknown else"),
+        ("unobserved -> Progressing", "Progressing "),
+        ("unobserved Old -> Progressing", "Progressing "),
+        ("unobserved Ready -> Progressing", "Unknown else"),
+        (".status.ready+.spec.replicas>=4 -> Healthy", "Healthy "),
+        (".status.ready+.spec.replicas>4 -> Healthy", "Unknown else"),
+        ("sum .status.counts.count=5 -> Healthy", "Healthy "),
+        (".status.ready<sum .status.counts.count -> Progressing", "Progressing "),
         ("deleting -> Progressing", "Unknown else"),
         ("!Missing & .status.phase -> Healthy {Ready.reason}", "Healthy Broken"),
         (".status.phase=Pen*|Run* -> Healthy {.status.phase}", "Healthy Running"),
@@ -99,6 +107,32 @@ fn a_status_of_an_older_generation_is_progressing_unless_a_rule_tests_it() {
     let ready = "Ready=True -> Healthy";
     assert_eq!(judged(ready, object.clone()), format!("Progressing {NOT_OBSERVED}"));
     assert_eq!(judged("stale -> Suspended own", object), "Suspended own");
+}
+
+#[test]
+fn of_an_older_status_the_spec_and_what_is_of_this_generation_count() {
+    let object = |spec: Value, condition: Value| {
+        json!({"metadata": {"generation": 2}, "spec": spec,
+            "status": {"observedGeneration": 1, "phase": "Failed", "conditions": [condition]}})
+    };
+    let ready = |observed: Value| json!({"type": "Ready", "status": "True", "observedGeneration": observed});
+    let rules =
+        ".status.phase=Failed -> Degraded\n.spec.hold=true -> Suspended\nReady=True -> Healthy";
+    let cases = [
+        (json!({}), ready(json!(2)), "Healthy ".to_owned()),
+        (json!({}), ready(json!(1)), format!("Progressing {NOT_OBSERVED}")),
+        (json!({}), ready(Value::Null), format!("Progressing {NOT_OBSERVED}")),
+        (json!({"hold": true}), ready(json!(1)), "Suspended ".to_owned()),
+        (json!({"paused": true}), ready(json!(2)), "Suspended Paused by spec.paused".to_owned()),
+        (json!({"paused": "true"}), ready(json!(2)), "Healthy ".to_owned()),
+    ];
+    for (spec, condition, want) in cases {
+        assert_eq!(judged(rules, object(spec.clone(), condition)), want, "{spec}");
+    }
+    // A kind whose rules know the field decides itself.
+    let own = ".spec.paused=true & .status.phase=Failed -> Degraded";
+    let paused = object(json!({"paused": true}), ready(json!(1)));
+    assert_eq!(judged(own, paused), format!("Progressing {NOT_OBSERVED}"));
 }
 
 #[test]
