@@ -119,8 +119,11 @@ impl Executor<'_> {
                 match self.resource(target).await {
                     Ok(of) => {
                         let (key, uid) = (&target.key, &target.uid);
+                        let own = object(&target.task);
+                        let own = own.filter(|_| matches!(action, Action::Prune(..)));
                         let _permit = self.applier.requests.acquire().await;
-                        self.applier.delete_object(&of, key, uid, *propagation).await
+                        let own = own.as_deref();
+                        self.applier.delete_object(&of, key, uid, *propagation, own).await
                     }
                     Err(ended) => ended,
                 }
@@ -217,8 +220,10 @@ impl Executor<'_> {
             return Ok(());
         }
         let _permit = self.applier.requests.acquire().await;
-        match self.applier.delete_object(&resource, key, uid, *propagation).await {
-            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+        // A hook may carry nothing but a stamp.
+        let own = Some(&**object).filter(|object| self.applier.owner.tracking.owns(object));
+        match self.applier.delete_object(&resource, key, uid, *propagation, own).await {
+            ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))
             }
@@ -241,7 +246,7 @@ impl Executor<'_> {
             let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
             let Some(resource) = self.resource_of(object).await.map_err(failed)? else { continue };
             match self.applier.remove_finalizer(&resource, key, object.uid()).await {
-                ActionResult::Done { .. } | ActionResult::Gone => {}
+                ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => {}
                 ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                     return Err(failed(words));
                 }
@@ -253,7 +258,7 @@ impl Executor<'_> {
     /// Creates a hook of a deletion.
     pub async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
         match self.applier.apply(&hook.request(attempt), None, false, false).await {
-            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+            ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot create hook {}: {words}", hook.key))
             }
