@@ -64,6 +64,7 @@ mod git_https;
 mod git_identities;
 mod git_ssh;
 mod global_projects;
+mod handed_over;
 mod health_scripts;
 mod impersonation;
 mod jitter;

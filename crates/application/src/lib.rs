@@ -19,6 +19,7 @@
 //! - [`mod@compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`predictions`]: what the API server predicts, instead of a difference that is computed
 //!   here (SE-150, SE-158);
+//! - [`handover`]: what other Applications have in their sources, which is not deleted;
 //! - [`updates`]: which changes of live objects are compared (SE-178);
 //! - [`status`]: the comparison as fields of the Application;
 //! - [`size`]: what is left out of a status that the API server would not store;
@@ -64,7 +65,8 @@ mod tests;
 
 pub(crate) use compare::{children, compared, differences, outside, pairs};
 pub use compare::{
-    normalize, observation, predicted, predictions, reconcile, refresh, request, targets, updates,
+    handover, normalize, observation, predicted, predictions, reconcile, refresh, request, targets,
+    updates,
 };
 pub use deletion::{delete_hooks, deletion_scope, finalize, left_hooks, owner, project_deletion};
 pub(crate) use operation::engine_input;

@@ -117,6 +117,7 @@ fn compared_in(
         checks: &Checks::default(),
         targets: &placed.targets,
         live,
+        handovers: &BTreeMap::new(),
         project,
         cluster: ("https://c", "c"),
         config: &diff::DiffConfig::default(),

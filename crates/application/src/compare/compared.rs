@@ -12,7 +12,7 @@ use wavegate_api::tracking::Tracking;
 use wavegate_api::{AppProjectSpec, ApplicationSpec};
 use wavegate_engine::diff::{self, SyncStatus};
 use wavegate_engine::health::{Checks, Health};
-use wavegate_engine::sync::ObjectClass;
+use wavegate_engine::sync::{Handover, ObjectClass};
 
 /// The input of a comparison.
 #[derive(Clone, Copy)]
@@ -41,6 +41,8 @@ pub struct ComparisonFacts<'a> {
     pub config: &'a diff::DiffConfig,
     /// What the server predicts; only used if the rules say so.
     pub predicted: &'a Predicted,
+    /// Which of them other Applications have in their sources, or may have.
+    pub handovers: &'a BTreeMap<ResourceKey, Handover>,
     /// Whether `managedNamespaceMetadata` differs from what the last sync
     /// applied.
     pub namespace_metadata_changed: bool,

@@ -3,6 +3,7 @@
 pub(crate) mod children;
 pub(crate) mod compared;
 pub(crate) mod differences;
+pub mod handover;
 pub mod normalize;
 pub mod observation;
 pub(crate) mod outside;

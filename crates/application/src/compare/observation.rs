@@ -27,7 +27,7 @@ use wavegate_api::sync_options::CREATE_NAMESPACE;
 use wavegate_api::tracking::Tracking;
 use wavegate_engine::diff::{self, Schemas, SettingProblem, SystemSettings};
 use wavegate_engine::health::Checks;
-use wavegate_engine::sync::NamespaceFact;
+use wavegate_engine::sync::{Handover, NamespaceFact};
 
 /// Up to this number of objects, a comparison without rules of users is short.
 const FEW: usize = 50;
@@ -54,6 +54,8 @@ pub struct Observation<'a> {
     pub kinds: &'a BTreeMap<GroupVersionKind, Served>,
     /// The live objects: tracked ones and those that a target names.
     pub live: &'a Live,
+    /// Which of them other Applications have in their sources, or may have.
+    pub handovers: &'a BTreeMap<ResourceKey, Handover>,
     /// The schemas of their kinds, of custom ones.
     pub schemas: &'a Arc<Schemas>,
     /// What the server predicts of them.
@@ -106,6 +108,7 @@ impl<'a> Observation<'a> {
                 cluster: (self.access.server, self.access.cluster),
                 config: &config,
                 predicted: self.predicted,
+                handovers: self.handovers,
                 namespace_metadata_changed: namespace_metadata_changed(app),
             },
             diffs,

@@ -21,7 +21,7 @@ use wavegate_api::tracking::{from_instance_name, instance_of};
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff::{self, SyncStatus};
 use wavegate_engine::health::{self, Health};
-use wavegate_engine::sync::{ObjectClass, classify_hook};
+use wavegate_engine::sync::{Handover, ObjectClass, classify_hook};
 
 /// Failed dry runs that conditions name; there is rarely more than one reason.
 const NAMED_FAILURES: usize = 10;
@@ -35,6 +35,9 @@ pub struct ComparedApplication {
     pub health: Health,
     /// Its resources, sorted by group, kind, namespace and name.
     pub resources: Vec<ComparedResource>,
+    /// What it tracks and has no longer in its source, but another Application has: it is that
+    /// one's, and none of the resources.
+    pub left: Vec<ResourceKey>,
     /// The conditions; without those of the targets themselves.
     pub conditions: Vec<NewCondition>,
     /// The health scripts that failed (SE-442). Nothing is held by it, except what waits for
@@ -84,8 +87,12 @@ pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> ComparedApplic
         .filter(|(key, live)| !claimed.contains(key) && is_managed(facts, key, live))
         .filter(|(_, live)| uid(live).is_none_or(|uid| !uids.contains(uid)))
         .collect();
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
     for (key, live) in extra {
+        if let Some(Handover::Left(_)) = facts.handovers.get(key) {
+            left.push(key.clone());
+            continue;
+        }
         // One object may exist in several API groups.
         if uid(live).is_none_or(|uid| seen.insert(uid)) {
             resources.push(pair(facts, &differences, key, None, Some(live), &mut exhausted));
@@ -127,6 +134,7 @@ pub fn compare(facts: &ComparisonFacts<'_>, cache: &DiffCache) -> ComparedApplic
         summary: summary(&resources),
         shared,
         resources,
+        left,
         is_predicted,
     }
 }

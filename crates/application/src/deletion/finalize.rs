@@ -23,7 +23,7 @@ use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_api::hooks::HookType;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::names::some_of;
-use wavegate_engine::sync::Propagation;
+use wavegate_engine::sync::{Handover, Propagation};
 use wavegate_engine::wait::{Wait, WaitFor, WakeEvent};
 
 /// A deletion is reconciled after this time, even without an event.
@@ -278,6 +278,9 @@ impl Finalizer<'_> {
                 CascadeStep::Held(reason) => {
                     Plan { state: DeletionState::Held(reason), ..Plan::default() }
                 }
+                CascadeStep::Delete(keys) if self.undecided(&keys).is_some() => {
+                    Plan::waits(self.undecided(&keys).unwrap_or_default())
+                }
                 CascadeStep::Delete(keys) => Plan {
                     removals: removals(&keys, &managed, propagation),
                     ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
@@ -374,8 +377,28 @@ impl Finalizer<'_> {
     /// Live objects that are deleted with the Application: its own that the project
     /// permits (SE-082).
     fn managed(&self) -> Live {
-        let permitted = self.own().filter(|(key, live)| self.permits(key, live));
+        let permitted =
+            self.own().filter(|(key, live)| self.permits(key, live) && self.other(key).is_none());
         permitted.map(|(key, live)| (key.clone(), live.clone())).collect()
+    }
+
+    /// The other Applications that have an object in their sources, so that it is left to them.
+    fn other(&self, key: &ResourceKey) -> Option<&str> {
+        match self.observation.handovers.get(key)? {
+            Handover::Left(others) => Some(others),
+            Handover::Undecided(_) => None,
+        }
+    }
+
+    /// Why these are not deleted yet: other Applications may have them in their sources.
+    fn undecided(&self, keys: &[ResourceKey]) -> Option<String> {
+        keys.iter().find_map(|key| match self.observation.handovers.get(key)? {
+            Handover::Undecided(others) => Some(format!(
+                "waiting, before the deletion of {key}, for the comparisons of applications that \
+                 may have it in their sources: {others}"
+            )),
+            Handover::Left(_) => None,
+        })
     }
 
     fn permits(&self, key: &ResourceKey, live: &Value) -> bool {
@@ -428,8 +451,20 @@ impl Finalizer<'_> {
         let unlisted = self.unlisted_kinds().map(|kinds| {
             format!("resources may be left in the cluster, of kinds that cannot be listed: {kinds}")
         });
-        let left: Vec<String> = self.denied().into_iter().chain(unlisted).collect();
+        let left: Vec<String> =
+            self.denied().into_iter().chain(self.handed_over()).chain(unlisted).collect();
         (!left.is_empty()).then(|| left.join("; "))
+    }
+
+    /// The objects that are left in the cluster, since other Applications have them.
+    fn handed_over(&self) -> Option<String> {
+        let own = self.own().filter(|(key, live)| self.permits(key, live));
+        let left = own.filter_map(|(key, _)| Some(format!("{key} to {}", self.other(key)?)));
+        let left: Vec<String> = left.collect();
+        (!left.is_empty()).then(|| {
+            let named = some_of(left, NAMED);
+            format!("resources are left to applications that have them in their sources: {named}")
+        })
     }
 
     /// The objects that are left in the cluster, since they may not be deleted.

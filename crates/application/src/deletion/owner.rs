@@ -92,7 +92,8 @@ impl DeletionOwner<'_> {
         }
     }
 
-    fn display(&self, instance: &str) -> String {
+    /// An instance as `namespace/name`.
+    pub fn display(&self, instance: &str) -> String {
         let (namespace, name) = from_instance_name(instance, self.control_plane_namespace);
         format!("{namespace}/{name}")
     }

@@ -119,6 +119,7 @@ pub(crate) fn sync_snapshot(
         project: access.project_name.to_owned(),
         targets,
         live: live(application, observation, compared),
+        handovers: observation.handovers.clone(),
         kinds: observation.kinds.clone(),
         denied: denied.collect(),
         namespace_denied: permits.denial(&namespace_key(observation), &Value::Null),
@@ -185,6 +186,13 @@ fn live(
         objection: owner.objection(key, object),
         is_itself: false,
     };
+    // The results say to whom they are left.
+    for (key, object) in
+        compared.comparison.left.iter().filter_map(|key| observation.live.get_key_value(key))
+    {
+        let left = LiveObject { tracked: true, out_of_sync: false, ..other(key, object) };
+        live.insert(key.clone(), left);
+    }
     // Objects of targets that are not resources, such as deletion hooks.
     for target in &observation.placed.targets {
         if let Some(object) = observation.live.get(&target.key) {

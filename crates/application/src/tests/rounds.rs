@@ -13,7 +13,7 @@ use crate::operate::{Next, OperationSettings, OperationSnapshot};
 use crate::operation::OperationStage;
 use wavegate_api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use wavegate_engine::health::Checks;
-use wavegate_engine::sync::{self, NamespaceFact};
+use wavegate_engine::sync::{self, Handover, NamespaceFact};
 use wavegate_engine::wait::Wait;
 use wavegate_engine::windows;
 
@@ -28,6 +28,7 @@ pub(super) struct Facts {
     pub(super) placed: Placed,
     kinds: BTreeMap<wavegate_api::GroupVersionKind, wavegate_api::kind::Served>,
     pub(super) live: Live,
+    pub(super) handovers: BTreeMap<ResourceKey, sync::Handover>,
     schemas: Arc<diff::Schemas>,
     scope: wavegate_api::cluster::ClusterScope,
     predicted: crate::predicted::Predicted,
@@ -44,6 +45,7 @@ impl Facts {
             placed: placed(manifests),
             kinds: BTreeMap::new(),
             live: Live::new(),
+            handovers: BTreeMap::new(),
             schemas: Default::default(),
             scope: Default::default(),
             predicted: Default::default(),
@@ -72,6 +74,7 @@ impl Facts {
             placed: &self.placed,
             kinds: &self.kinds,
             live: &self.live,
+            handovers: &self.handovers,
             schemas: &self.schemas,
             predicted: &self.predicted,
             compared: &self.compared,
@@ -570,6 +573,45 @@ fn a_deletion_waits_for_kinds_that_cannot_be_listed_but_not_for_ever_se_436() {
     assert!(left.unwrap().contains("Widget.x.io: no endpoints"));
     let listed = next(&DeletionScope::Listed(Default::default()), minutes(1), at(60));
     assert_eq!(listed, (DeletionState::Done, None, 0), "what is deleted is known by name");
+}
+
+/// An Application whose objects another one has by now deleted them with itself (SE-514).
+#[test]
+fn a_deletion_leaves_what_other_applications_have_se_514() {
+    let mut app = application();
+    app["metadata"]["deletionTimestamp"] = wavegate_api::time::to_rfc3339(at(0)).into();
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let mut facts = Facts::new(&app, &[map("one"), map("two")]);
+    facts.live.extend(facts.placed.targets.iter().map(live).collect::<Vec<_>>());
+    facts.placed.targets.clear();
+    let keys: Vec<ResourceKey> = facts.live.keys().cloned().collect();
+    let next = |facts: &Facts| {
+        let observation = facts.observation();
+        let input = DeletionInput::In(&observation, &DeletionScope::Tracked, &Default::default());
+        let decision = finalize::finalize_deletion(&DeletionSnapshot {
+            app: &App::of(app.clone()),
+            memory: &ApplicationMemory::default(),
+            observed: Ok(input),
+            clean_hooks: false,
+            now: at(1),
+        });
+        decision.plan
+    };
+    let left = Handover::Left("argocd/b".to_owned());
+    facts.handovers.insert(keys[0].clone(), left.clone());
+    facts.handovers.insert(keys[1].clone(), Handover::Undecided("argocd/c".to_owned()));
+    let plan = next(&facts);
+    assert!(plan.removals.is_empty());
+    let DeletionState::Waits { reason, .. } = plan.state else { panic!("{:?}", plan.state) };
+    assert!(reason.ends_with("may have it in their sources: argocd/c"), "{reason}");
+    facts.handovers.remove(&keys[1]);
+    let removed: Vec<ResourceKey> =
+        next(&facts).removals.into_iter().map(|removal| removal.key).collect();
+    assert_eq!(removed, keys[1..]);
+    facts.handovers.insert(keys[1].clone(), left);
+    let plan = next(&facts);
+    assert_eq!((plan.state, plan.removals.len()), (DeletionState::Done, 0));
+    assert!(plan.left.unwrap().contains("one to argocd/b"));
 }
 
 /// A retry replaced the commit that a user had gone back to, or kept one that Argo CD's

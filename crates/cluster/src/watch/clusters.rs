@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{ClusterCache, ClusterFacts, ClusterReach, TrackingMark, TreeReaders};
+use super::cluster_cache::{
+    ClusterCache, ClusterFacts, ClusterReach, TrackingMark, TreeReaders, WantedKinds,
+};
 use super::exec_credentials::Runner;
 use super::fence::{self, MayWrite};
 use super::{cluster_config, read_only, secrets};
@@ -161,6 +163,8 @@ struct Connection {
 struct State {
     entries: BTreeMap<String, Entry>,
     connections: BTreeMap<Link, Connection>,
+    /// What Applications want, by server: also while its Secret changes.
+    wanted: BTreeMap<String, Arc<Mutex<WantedKinds>>>,
 }
 
 impl State {
@@ -403,10 +407,11 @@ impl Clusters {
             return Some(kept.cluster.clone());
         }
         let refresh = state.refresh(link)?.to_owned();
+        let wanted = Arc::clone(state.wanted.entry(link.server.clone()).or_default());
         let cluster = ClusterCache::new(
             &redact::redact_url(&link.server),
             client,
-            (self.mark.clone(), self.reach_of(link)),
+            (self.mark.clone(), self.reach_of(link), wanted),
             self.trigger.clone(),
             self.trees.clone(),
             self.stop.child_token(),

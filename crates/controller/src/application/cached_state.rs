@@ -1,7 +1,7 @@
 //! Cached state of an Application, kept between reconciles and within one. It only saves
 //! work: everything can be computed again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::acting::Acting;
 use super::revisions::WantedRevision;
+use wavegate_api::ResourceKey;
 use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_application::app::App;
@@ -169,4 +170,6 @@ pub struct ParsedState {
     /// The last rendering with destination namespaces, the kinds that it depends on, and
     /// the result.
     pub placed: Option<(u128, BTreeMap<GroupVersionKind, Served>, Arc<Placed>)>,
+    /// What it claims at the revisions at which a rollback holds it.
+    pub held: BTreeSet<ResourceKey>,
 }

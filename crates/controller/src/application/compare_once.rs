@@ -137,7 +137,7 @@ pub fn compare(
         let mut cached = CachedState::default();
         let request = ComparisonRequest::new(Level::Newest);
         let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
-        let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
+        let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, (application, 0));
 
         let destination = this.destination().await?;
         this.guarded(&destination)?;
@@ -167,6 +167,7 @@ pub fn compare(
         let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
         placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
         let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
+        let no_handovers = BTreeMap::new();
         let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
         let mut observation = Observation {
             access: destination.access(),
@@ -177,6 +178,7 @@ pub fn compare(
             placed: &placed,
             kinds: &kinds,
             live: &live,
+            handovers: &no_handovers,
             schemas: &schemas,
             predicted: &nothing,
             compared: &ctx.settings.compared,

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use turns::{Turn, Turns};
 
 use super::cached_state::{CachedState, Shared};
+use super::comparisons::Comparisons;
 use super::projects::CachedProjects;
 use super::queue::Queue;
 use super::revisions::Revisions;
@@ -91,6 +92,8 @@ pub struct Context {
     pub sources: Arc<Repositories>,
     /// Revisions of the repositories.
     pub revisions: Revisions,
+    /// Applications that are still to be compared.
+    pub comparisons: Arc<Comparisons>,
     /// Parsed projects.
     pub projects: CachedProjects,
     /// Repository credentials.
@@ -169,8 +172,10 @@ impl Context {
         let clusters = Arc::new(clusters);
         core.metrics.show_clusters(&clusters);
         core.metrics.show_git(sources.git_requests());
+        let comparisons = Arc::new(Comparisons::new(queue.clone(), core.clock.clone()));
         Self {
-            revisions: Revisions::new(sources.clone(), queue.clone()),
+            revisions: Revisions::new(sources.clone(), queue.clone(), comparisons.clone()),
+            comparisons,
             core,
             jq: crate::evaluator::limited_jq(settings.jq_timeout),
             settings,
@@ -282,6 +287,7 @@ impl Context {
     /// Drops the cached state of a deleted Application.
     pub async fn forget(&self, key: &ObjectKey) {
         self.kept.lock().remove(key);
+        self.comparisons.forget(key);
         self.core.metrics.forget_application(key);
         if let Some(publisher) = &self.publisher {
             publisher.forget(&self.instance(key));
@@ -290,7 +296,7 @@ impl Context {
         let Some(cached) = cached else { return };
         let cached = cached.lock().await;
         if let Some(cluster) = &cached.cluster {
-            cluster.want(&self.instance(key), []);
+            cluster.forget(&self.instance(key));
         }
         for source in &cached.sources {
             self.revisions.release(key, source);

@@ -20,8 +20,10 @@ mod acting;
 mod cached_state;
 mod cluster_counts;
 pub mod compare_once;
+mod comparisons;
 mod context;
 mod destination;
+mod handover;
 mod left_hooks;
 mod observe;
 mod orphans;
@@ -138,6 +140,7 @@ pub async fn run_with(
         // Without projects, clusters and credentials, all Applications would fail at first.
         ctx.core.control_plane.listed_for_applications().await;
         triggers::take_secrets(&ctx);
+        triggers::expect_all(&ctx);
         let controller = Arc::new(Controller(ctx.clone()));
         runtime::run(controller, ctx.queue.clone(), ctx.slots.clone(), stop.clone()).await;
     };

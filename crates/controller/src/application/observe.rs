@@ -35,7 +35,7 @@ use wavegate_application::{
 use wavegate_cluster::watch::cluster_cache::{ClusterCache, SurveyMode};
 use wavegate_engine::diff::Schemas;
 use wavegate_engine::health::Checks;
-use wavegate_engine::sync::NamespaceFact;
+use wavegate_engine::sync::{Handover, NamespaceFact};
 use wavegate_source::Revision;
 
 /// How long a deletion waits for the first listing of all kinds, per reconcile.
@@ -61,6 +61,19 @@ impl Reconnects {
     }
 }
 
+/// What an Application is observed for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A comparison with these revisions.
+    Comparison(Vec<String>),
+    /// A comparison with those at which a rollback holds it.
+    HeldBack(Vec<String>),
+    /// A round of an operation that deploys these.
+    Operation(Vec<String>),
+    /// A step of a deletion.
+    Deletion,
+}
+
 /// The target state and the live state.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
@@ -70,6 +83,8 @@ pub struct ClusterState {
     pub kinds: BTreeMap<GroupVersionKind, Served>,
     /// The live objects: those that are tracked and those that a target names.
     pub live: BTreeMap<ResourceKey, Arc<Value>>,
+    /// Which of them other Applications have in their sources, or may have.
+    pub handovers: BTreeMap<ResourceKey, Handover>,
     /// The health checks, with the results of scripts for the live objects.
     pub checks: Checks,
     /// The schemas of their kinds, of custom ones.
@@ -130,6 +145,7 @@ impl ObservedApplication {
             placed: &state.placed,
             kinds: &state.kinds,
             live: &state.live,
+            handovers: &state.handovers,
             schemas: &state.schemas,
             predicted: &state.predicted,
             compared: &ctx.settings.compared,
@@ -181,10 +197,10 @@ impl Reconciliation<'_> {
         &mut self,
         destination: &ResolvedDestination,
         rendered: &Rendered,
-        for_sync: bool,
+        purpose: Purpose,
     ) -> Result<ClusterState, ObserveError> {
         let cluster = &destination.destination.cluster;
-        let read = self.read_cluster(destination, rendered, for_sync);
+        let read = self.read_cluster(destination, rendered, &purpose);
         cluster.while_connected(read).await.map_err(of_cluster)?
     }
 
@@ -192,10 +208,11 @@ impl Reconciliation<'_> {
         &mut self,
         destination: &ResolvedDestination,
         rendered: &Rendered,
-        for_sync: bool,
+        purpose: &Purpose,
     ) -> Result<ClusterState, ObserveError> {
         let cluster = &destination.destination.cluster;
-        let instance = self.tracking.instance.as_str();
+        let instance = self.tracking.instance.clone();
+        let instance = instance.as_str();
         if cluster.reach().survey == SurveyMode::First
             && !self.ctx.lend_slot(cluster.surveyed(SURVEYED_FIRST_WITHIN)).await
         {
@@ -229,13 +246,14 @@ impl Reconciliation<'_> {
 
         placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
         if let Some(old) = self.cached.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
-            old.want(instance, []);
+            old.leave(instance, cluster);
         }
         self.cached.cluster = Some(cluster.clone());
         self.cached.acting = Some(destination.acting.clone());
         let own_namespace = ResourceKey::new("", "Namespace", "", namespace);
         let keys = placed.targets.iter().map(|target| &target.key);
         cluster.want(instance, keys.chain([&own_namespace]));
+        self.claim(destination, &placed.targets, purpose);
 
         let exists =
             |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
@@ -261,9 +279,10 @@ impl Reconciliation<'_> {
                 live.insert(target.key.clone(), found);
             }
         }
-        let (namespace, namespace_object) = match for_sync {
-            true => self.namespace(destination).await,
-            false => (NamespaceFact::Exists, None),
+        let handovers = self.handovers(destination, &placed, &live, purpose);
+        let (namespace, namespace_object) = match purpose {
+            Purpose::Operation(_) => self.namespace(destination).await,
+            _ => (NamespaceFact::Exists, None),
         };
         let checks = self.checks(live.values().chain(&namespace_object)).await;
         let schemas = self.ctx.lend_slot(schemas(cluster, &kinds)).await;
@@ -272,6 +291,7 @@ impl Reconciliation<'_> {
             placed,
             kinds,
             live,
+            handovers,
             checks,
             schemas,
             predicted,
@@ -398,7 +418,8 @@ impl Reconciliation<'_> {
             None => None,
         };
         let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
-        let state = self.cluster_state(&destination, &rendered, false).await?;
+        let purpose = Purpose::Comparison(shas.clone());
+        let state = self.cluster_state(&destination, &rendered, purpose).await?;
         let orphans = self.orphans(&destination, &state.live).await;
         Ok(ObservedApplication { destination, state, rendered, revisions: shas, held, orphans })
     }
@@ -422,7 +443,7 @@ impl Reconciliation<'_> {
             let of = (self.key, project.as_str());
             let revisions = revisions(self.ctx, of, sources, &good, Duration::MAX).await?;
             let rendered = self.manifests(raw, &revisions, destination, false).await?;
-            self.cluster_state(destination, &rendered, false).await
+            self.cluster_state(destination, &rendered, Purpose::HeldBack(good.clone())).await
         };
         let state = read.await;
         HeldBack { revisions: good, state }
@@ -434,7 +455,8 @@ impl Reconciliation<'_> {
         let mut reconnects = Reconnects::default();
         let (destination, state) = loop {
             let destination = self.destination().await.ok()?;
-            let state = self.cluster_state(&destination, &rendered, false).await;
+            let purpose = Purpose::Comparison(self.app.status.sync.revisions());
+            let state = self.cluster_state(&destination, &rendered, purpose).await;
             if !reconnects.repeats(&state) {
                 break (destination, state.ok()?);
             }
@@ -481,7 +503,11 @@ impl Reconciliation<'_> {
                 self.manifests(&raw, commits, &destination, false).await?
             }
         };
-        let state = self.cluster_state(&destination, &rendered, true).await?;
+        let deployed = operation::pinned_revisions(&self.app.status.operation_state);
+        let found = commits.iter().map(|commit| commit.sha.clone());
+        let revisions = deployed.into_iter().chain(found).collect();
+        let purpose = Purpose::Operation(revisions);
+        let state = self.cluster_state(&destination, &rendered, purpose).await?;
         let (revisions, held, orphans) = (Vec::new(), None, None);
         Ok(ObservedApplication { destination, state, rendered, revisions, held, orphans })
     }
@@ -528,7 +554,7 @@ impl Reconciliation<'_> {
             let raw = raw_sources(self.app.raw());
             rendered = self.manifests(&raw, &revisions, &destination, false).await?;
         }
-        self.cluster_state(&destination, &rendered, false).await?;
+        self.cluster_state(&destination, &rendered, Purpose::Deletion).await?;
         // The resources to delete may be of any kind.
         let cluster = &destination.destination.cluster;
         let surveyed = cluster.while_connected(cluster.surveyed(SURVEYED_WITHIN));
@@ -539,7 +565,7 @@ impl Reconciliation<'_> {
         }
         // Before the live objects: what is listed later is not among them.
         let unlisted = cluster.unlisted_for_now();
-        let state = self.cluster_state(&destination, &rendered, false).await?;
+        let state = self.cluster_state(&destination, &rendered, Purpose::Deletion).await?;
         let (revisions, held, orphans) = (Vec::new(), None, None);
         let observed =
             ObservedApplication { destination, state, rendered, revisions, held, orphans };

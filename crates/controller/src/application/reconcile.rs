@@ -8,6 +8,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use turns::{Caller, on_behalf_of};
 
+use super::comparisons::ComparisonEnd;
 use super::context::{Context, Evaluating, off_worker};
 use super::destination::ResolvedDestination;
 use super::left_hooks;
@@ -64,14 +65,16 @@ pub async fn reconcile(
 ) -> Result<ReconcileResult, ReconcileError> {
     let cached = ctx.cached_state(key);
     let mut cached = cached.lock().await;
+    let mark = ctx.comparisons.mark();
     let Some(stored) = ctx.application(key) else {
         left_hooks::release_of_gone(ctx, key, &cached).await;
         return Ok(ReconcileResult::Gone);
     };
     if steps::is_left_alone(&stored, |destination| ctx.clusters.is_skipped(destination)) {
+        ctx.comparisons.ended(key, mark, ComparisonEnd::Unknown);
         return Ok(ReconcileResult::Success(ctx.wake(refresh::wait_idle())));
     }
-    let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
+    let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, (stored, mark));
     steps::normalize_spec(&mut this.app);
     // Whatever it waits for deeper down, its project and it take their turns.
     let caller = Caller::new(access::project_of(this.app.raw()), &key.to_string());
@@ -140,7 +143,10 @@ impl Reconciliation<'_> {
         let now = self.now();
         operation.and_compared(match self.cached.memory.due(&self.app, &occasion, now) {
             Due::Now(reason) => Box::pin(self.compare(reason)).await,
-            Due::Wait(wait) => wait,
+            Due::Wait(wait) => {
+                self.announce_last();
+                wait
+            }
         })
     }
 
@@ -157,6 +163,7 @@ impl Reconciliation<'_> {
     async fn compare(&mut self, reason: Reason) -> Wait {
         let began = Instant::now();
         let mut observed = self.observe(&reason).await;
+        self.announce(&observed, reason.request.level);
         if let Ok(observed) = &mut observed {
             let is_asked_for = reason.asked_for && reason.request.level >= Level::Newest;
             let afresh = reason.request.hard || is_asked_for;
@@ -477,6 +484,11 @@ impl Reconciliation<'_> {
     /// One step of the deletion; returns what follows. Errors and the remaining
     /// finalizers are in the Application.
     async fn finalize(&mut self) -> Result<Wait, ReconcileError> {
+        // It has nothing in its source any more, as far as others are concerned.
+        self.ctx.comparisons.forget(self.key);
+        if let Some(cluster) = &self.cached.cluster {
+            cluster.claim(&self.tracking.instance, [], &[]);
+        }
         if !finalize::is_held(&self.app) {
             return Ok(finalize::wait_released());
         }

@@ -39,6 +39,8 @@ pub struct Reconciliation<'a> {
     pub parsed: ParsedState,
     /// The comparison whose time the next write may contain.
     pub checked: Option<Checked>,
+    /// When the Application was read.
+    pub mark: u64,
 }
 
 impl<'a> Reconciliation<'a> {
@@ -48,12 +50,12 @@ impl<'a> Reconciliation<'a> {
         key: &'a ObjectKey,
         trigger: Trigger,
         cached: &'a mut CachedState,
-        stored: Value,
+        (stored, mark): (Value, u64),
     ) -> Self {
         let app = cached.restored(stored);
         app.raw().uid().clone_into(&mut cached.uid);
         let (tracking, parsed) = (ctx.tracking(key), ParsedState::default());
-        Self { ctx, key, trigger, cached, app, tracking, parsed, checked: None }
+        Self { ctx, key, trigger, cached, app, tracking, parsed, checked: None, mark }
     }
 
     /// The current time.

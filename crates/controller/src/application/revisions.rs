@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use super::comparisons::{Comparisons, repository_place};
 use super::queue::Queue;
 use wavegate_api::ApplicationSource;
 use wavegate_api::ObjectKey;
@@ -25,6 +27,9 @@ pub type WantedRevision = (String, String, String);
 struct KnownCommit {
     sha: Option<String>,
     by: BTreeSet<ObjectKey>,
+    /// When this commit was found, and when the repository was asked last.
+    found_at: Option<Timestamp>,
+    asked_at: Option<Timestamp>,
 }
 
 /// The revisions that Applications use.
@@ -32,13 +37,18 @@ struct KnownCommit {
 pub struct Revisions {
     sources: Arc<Repositories>,
     queue: Arc<Queue>,
+    comparisons: Arc<Comparisons>,
     known: Mutex<BTreeMap<WantedRevision, KnownCommit>>,
 }
 
 impl Revisions {
     /// No revision is known at first.
-    pub fn new(sources: Arc<Repositories>, queue: Arc<Queue>) -> Self {
-        Self { sources, queue, known: Mutex::default() }
+    pub fn new(
+        sources: Arc<Repositories>,
+        queue: Arc<Queue>,
+        comparisons: Arc<Comparisons>,
+    ) -> Self {
+        Self { sources, queue, comparisons, known: Mutex::default() }
     }
 
     /// Resolves the revision of a source to a commit, not older than `freshness`.
@@ -55,6 +65,7 @@ impl Revisions {
     ) -> Result<Revision, SourceError> {
         let target =
             RevisionTarget { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
+        let asked_at = self.comparisons.now().checked_sub(freshness).ok();
         let freshness = Freshness(freshness);
         let resolved = if source.chart.is_empty() && is_artifact(&source.repo_url) {
             let named = (source.repo_url.as_str(), source.target_revision.as_str());
@@ -76,13 +87,44 @@ impl Revisions {
             let entry = known.entry(wanted).or_default();
             entry.by.insert(key.clone());
             let before = entry.sha.replace(resolved.sha.clone());
+            entry.asked_at = entry.asked_at.max(asked_at);
+            if before.as_ref() != Some(&resolved.sha) {
+                entry.found_at = Some(self.comparisons.now());
+            }
             let moved = before.is_some_and(|before| before != resolved.sha);
-            if moved { entry.by.clone() } else { BTreeSet::new() }
+            let others = if moved { entry.by.clone() } else { BTreeSet::new() };
+            // Nobody sees the commit before it is known who is behind.
+            if moved {
+                self.comparisons.moved(key, &others, &repository_place(&source.repo_url));
+            }
+            others
         };
         for other in others.iter().filter(|other| *other != key) {
             self.queue.enqueue(other, ComparisonRequest::new(Level::Revision));
         }
         Ok(resolved)
+    }
+
+    /// The other Applications of the repositories of these sources whose own revisions were looked
+    /// up before the commits of these were found: of one branch under several names, the others
+    /// may not be known to have moved.
+    pub fn behind(&self, key: &ObjectKey, sources: &[ApplicationSource]) -> BTreeSet<ObjectKey> {
+        let known = self.known.lock();
+        let mut others = BTreeSet::new();
+        for source in sources {
+            let own = wanted(source);
+            let found_at = known.get(&own).and_then(|known| known.found_at);
+            let place = repository_place(&source.repo_url);
+            let is_behind = |((url, revision, named), one): &(&WantedRevision, &KnownCommit)| {
+                (url, revision, named) != (&own.0, &own.1, &own.2)
+                    && one.asked_at < found_at
+                    && one.sha.as_ref() != Some(revision)
+                    && repository_place(url) == place
+            };
+            others.extend(known.iter().filter(is_behind).flat_map(|(_, one)| one.by.clone()));
+        }
+        others.remove(key);
+        others
     }
 
     /// Whether these sources resolved to these commits last.

@@ -4,9 +4,10 @@
 use k8s_openapi::api::core::v1::Secret;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::comparisons::repository_place;
 use super::context::Context;
 use crate::credentials::unknown_keys;
-use wavegate_api::listed::ListedApplication;
+use wavegate_api::listed::{ListedApplication, ListedSpec};
 use wavegate_api::{ObjectKey, Operation, Raw};
 use wavegate_application::access;
 use wavegate_application::request::{self, ComparisonRequest, Level};
@@ -41,6 +42,7 @@ fn application(ctx: &Context, change: &ObjectChange) {
         return;
     }
     let Some(new) = &change.new else {
+        ctx.comparisons.forget(&change.key);
         ctx.queue.enqueue(&change.key, ComparisonRequest::default());
         ctx.terminating.notify_one();
         return;
@@ -49,6 +51,10 @@ fn application(ctx: &Context, change: &ObjectChange) {
     redact::know_urls_of(new.spec());
     ctx.queue.belongs_to(&change.key, access::project_of(&new));
     let old = change.old.as_ref().map(StoredObject::parse);
+    if old.as_ref().is_none_or(|old| old.spec() != new.spec()) {
+        let spec: ListedSpec = wavegate_api::read_leniently(new.spec());
+        ctx.comparisons.expect(&change.key, repositories(&spec));
+    }
     if old.as_ref().is_none_or(|old| request::needs_reconcile(old, &new)) {
         // A rollout waits for the operations that it starts.
         match Operation::raw(&new).is_some() {
@@ -57,6 +63,22 @@ fn application(ctx: &Context, change: &ObjectChange) {
         }
         // It may refer to another project now.
         ctx.terminating.notify_one();
+    }
+}
+
+/// Those of the sources of an Application.
+fn repositories(spec: &ListedSpec) -> impl Iterator<Item = String> {
+    let listed = spec.sources.iter().map(|source| source.repo_url.clone());
+    listed.chain([spec.repository()]).map(|url| repository_place(&url))
+}
+
+/// Expects all Applications that are known at the start to be compared.
+pub fn expect_all(ctx: &Context) {
+    for object in ctx.core.control_plane.applications.all() {
+        if is_handled(ctx, &object.key()) {
+            let listed: ListedApplication = object.read_leniently();
+            ctx.comparisons.expect(&object.key(), repositories(&listed.spec));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::engine::Engine;
 use super::gate;
@@ -18,6 +18,10 @@ use wavegate_api::Raw;
 use wavegate_api::annotations::is_held_as_hook;
 use wavegate_api::hooks::{DeletePolicy, hook_role};
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
+
+/// How soon a prune is decided again that waits for comparisons of other Applications. The last of
+/// them usually ends the wait.
+const COMPARED_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 
 impl Engine<'_> {
     /// Removes the finalizer of completed hooks (SE-241.6) and deletes those
@@ -206,7 +210,13 @@ impl Engine<'_> {
         let since = self.result(at).and_then(|result| result.since);
         // Tasks that were complete for a moment only are not known.
         let since = since.or(Some(self.snapshot.started_at));
-        gate::waiting(&self.tasks[at], reason, since, &self.snapshot.settings, self.deadline())
+        let (settings, deadline) = (&self.snapshot.settings, self.deadline());
+        let mut waiting = gate::waiting(&self.tasks[at], reason, since, settings, deadline);
+        if reason == WaitReason::Handover {
+            let again = self.now.checked_add(COMPARED_AGAIN).ok();
+            waiting.until = waiting.until.into_iter().chain(again).min();
+        }
+        waiting
     }
 
     /// A plan with actions.

@@ -31,6 +31,16 @@ pub(super) const ABOUT_TO_APPLY: &str = "about to be applied";
 /// What the message of an operation adds that the time limit has terminated.
 pub const BY_TIMEOUT: &str = ", triggered by controller sync timeout";
 
+/// Why an object is not pruned that these other Applications have.
+pub(super) fn left_to(others: &str) -> String {
+    format!("ignored (left to {others}, which has it in its source)")
+}
+
+/// What a wait for comparisons adds: of which other Applications.
+pub(super) fn of_others(message: &str, others: &str) -> String {
+    format!("{message}, of Applications that may have it in their sources: {others}")
+}
+
 /// `waiting for <reason> <group>/<kind>/<name> and <n> more <type>`; empty when
 /// nothing is awaited (SE-262).
 pub(super) fn waiting(reason: WaitReason, tasks: &[&Task<'_>]) -> String {

@@ -105,7 +105,7 @@ pub use plan::{
 pub use prune::prune_order;
 pub use retry::{BadDuration, RetryDecision, decide_retry, retry_delay, retry_message};
 pub use snapshot::{
-    Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, SyncSettings,
+    Denial, Handover, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, SyncSettings,
     SyncSnapshot, wave_delay,
 };
 pub use unlisted::{leave_out, take_unlisted};

@@ -245,6 +245,8 @@ pub enum ActionResult {
     },
     /// The object does not exist.
     Gone,
+    /// Not deleted, since this other Application has it in its source, or tracks it.
+    Left(String),
     /// Rejected, with the API server's message.
     Failed(String),
     /// Unknown, since the response was lost. The action is repeated after a
@@ -342,6 +344,8 @@ pub enum WaitReason {
     HookDeletion,
     /// A user has to confirm a deletion.
     PruneConfirmation,
+    /// Other Applications have to be compared, which may have it in their sources.
+    Handover,
     /// The configured delay between waves.
     WaveDelay,
     /// The response to an action was lost; it is retried.
@@ -357,6 +361,7 @@ impl WaitReason {
             Self::Deletion => "deletion of",
             Self::HookDeletion => "deletion of hook",
             Self::PruneConfirmation => "pruning confirmation of",
+            Self::Handover => "comparisons before pruning of",
             Self::WaveDelay => "the delay between waves after",
             Self::LostResponse => "the response to a request for",
         }

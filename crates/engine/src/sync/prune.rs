@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::hooks::{self, ObjectClass};
+use super::messages;
 use super::options::{AppOptions, Prune, ResourceOptions};
 use super::order::{self, Placed, Slot};
 use super::plan::{TaskKey, Verb};
-use super::snapshot::SyncSnapshot;
+use super::snapshot::{Handover, SyncSnapshot};
 use super::task::Task;
 use wavegate_api::operation::{ResultCode, SyncPhase};
 
@@ -60,23 +61,34 @@ pub(super) fn prune_later(snapshot: &SyncSnapshot, tasks: &mut [Task<'_>]) {
 }
 
 /// What an operation does with an extraneous object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PruneDecision {
     Delete,
     /// Kept, with the message that states why (SE-252).
-    Skip(&'static str),
+    Skip(String),
+    /// Decided when other Applications have been compared.
+    Await,
     /// Deleted once a user has confirmed it (SE-313).
     Confirm,
 }
 
-pub(super) fn decide(live: &Value, app: &AppOptions, prune: bool) -> PruneDecision {
-    if !prune {
-        return PruneDecision::Skip("ignored (requires pruning)");
+pub(super) fn decide(
+    live: &Value,
+    handover: Option<&Handover>,
+    app: &AppOptions,
+    prune: bool,
+) -> PruneDecision {
+    if let Some(Handover::Left(others)) = handover {
+        return PruneDecision::Skip(messages::left_to(others));
     }
-    match ResourceOptions::of(live).prune.or(app.prune) {
-        Some(Prune::False) => PruneDecision::Skip("ignored (no prune)"),
-        Some(Prune::Confirm) => PruneDecision::Confirm,
-        Some(Prune::True) | None => PruneDecision::Delete,
+    if !prune {
+        return PruneDecision::Skip("ignored (requires pruning)".to_owned());
+    }
+    match (ResourceOptions::of(live).prune.or(app.prune), handover) {
+        (Some(Prune::False), _) => PruneDecision::Skip("ignored (no prune)".to_owned()),
+        (_, Some(Handover::Undecided(_))) => PruneDecision::Await,
+        (Some(Prune::Confirm), _) => PruneDecision::Confirm,
+        (Some(Prune::True) | None, _) => PruneDecision::Delete,
     }
 }
 

@@ -30,7 +30,10 @@ impl Engine<'_> {
                         }
                     }
                     Some(ActionResult::Unknown(why)) => self.lost.push((at, why)),
-                    Some(ActionResult::Done { .. } | ActionResult::Gone) | None => {}
+                    Some(
+                        ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_),
+                    )
+                    | None => {}
                 }
             }
             for verb in [Verb::DryRun, Verb::Read] {
@@ -75,7 +78,7 @@ impl Engine<'_> {
                 let message = messages::refusal(error);
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(ActionResult::Gone) => {
+            Some(ActionResult::Gone | ActionResult::Left(_)) => {
                 let message = "the object was deleted while it was applied";
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
@@ -95,6 +98,10 @@ impl Engine<'_> {
             Some(ActionResult::Failed(error)) => {
                 let message = messages::refusal(error);
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(ActionResult::Left(other)) => {
+                let message = messages::left_to(&other);
+                self.set(at, Some(ResultCode::PruneSkipped), OperationPhase::Succeeded, message);
             }
             Some(ActionResult::Unknown(why)) if !vanished => return self.lost.push((at, why)),
             None if !vanished => return,

@@ -56,6 +56,8 @@ pub struct SyncSnapshot {
     /// end the reconcile earlier, since an object that is not in this map does
     /// not exist.
     pub live: BTreeMap<ResourceKey, LiveObject>,
+    /// Which of them other Applications have in their sources, or may have: they are not pruned.
+    pub handovers: BTreeMap<ResourceKey, Handover>,
     /// Discovery results for each kind among the targets. A kind that is not
     /// listed was not requested: it counts as existing, with unknown scope.
     pub kinds: BTreeMap<GroupVersionKind, Served>,
@@ -112,6 +114,15 @@ impl SyncSnapshot {
             && (announced.any(|action| action.verb != Verb::CreateNamespace)
                 || results.any(|result| !namespace(&TaskKey::of(result))))
     }
+}
+
+/// Why an object that is no longer in the source is not pruned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// These other Applications have it in their sources, or track what is deleted with it.
+    Left(String),
+    /// These other Applications are compared first, since they may have it in their sources.
+    Undecided(String),
 }
 
 /// One live object with computed state.

@@ -15,7 +15,7 @@ use super::plan::{
     SyncPlan, Verb, WaitReason, Waiting,
 };
 use super::prune::{self, PruneDecision};
-use super::snapshot::NamespaceFact;
+use super::snapshot::{Handover, NamespaceFact};
 use super::task::Task;
 use wavegate_api::Raw;
 use wavegate_api::annotations::is_held_as_hook;
@@ -124,11 +124,9 @@ impl Engine<'_> {
         for at in tasks {
             let (code, message) = match (&self.tasks[at].live, self.outcome(Verb::DryRun, at)) {
                 (Some(live), _) if self.tasks[at].is_prune() => {
-                    match prune::decide(&live.object, &self.app, self.snapshot.operation.prune) {
-                        PruneDecision::Skip(message) => {
-                            (ResultCode::PruneSkipped, message.to_owned())
-                        }
-                        PruneDecision::Delete | PruneDecision::Confirm => {
+                    match self.prune_decision(at, &live.object) {
+                        PruneDecision::Skip(message) => (ResultCode::PruneSkipped, message),
+                        PruneDecision::Delete | PruneDecision::Confirm | PruneDecision::Await => {
                             (ResultCode::Pruned, messages::dry_run("pruned"))
                         }
                     }
@@ -193,7 +191,13 @@ impl Engine<'_> {
             (groups, Some(held)) => (groups, held),
         };
         let named: Vec<_> = tasks.iter().map(|at| &self.tasks[*at]).collect();
-        let message = messages::waiting(reason, &named);
+        let mut message = messages::waiting(reason, &named);
+        let handover = named.first().and_then(|task| self.handover(task));
+        if let Some(Handover::Undecided(others)) =
+            handover.filter(|_| reason == WaitReason::Handover)
+        {
+            message = messages::of_others(&message, others);
+        }
         let waiting = tasks.iter().map(|at| self.wait(*at, reason)).collect();
         Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
     }
@@ -203,7 +207,7 @@ impl Engine<'_> {
         &mut self,
         wave: &[usize],
     ) -> (Vec<Group>, Option<(WaitReason, Vec<usize>)>) {
-        let Prunes { actions: prunes, unapproved, rest } = self.prunes(wave);
+        let Prunes { actions: prunes, unapproved, undecided, rest } = self.prunes(wave);
         let mut blocked = Vec::new();
         let (mut released, mut deleted) = (Group::default(), Group::default());
         released.stops_on_failure = true;
@@ -234,6 +238,7 @@ impl Engine<'_> {
         let held = match (blocked.is_empty(), unapproved.is_empty()) {
             (false, _) => Some((WaitReason::HookDeletion, blocked)),
             (true, false) => Some((WaitReason::PruneConfirmation, unapproved)),
+            (true, true) if !undecided.is_empty() => Some((WaitReason::Handover, undecided)),
             (true, true) if groups.is_empty() && !leaving.is_empty() => {
                 Some((WaitReason::Deletion, leaving))
             }
@@ -304,6 +309,15 @@ impl Engine<'_> {
         (ready, leaving)
     }
 
+    fn prune_decision(&self, at: usize, live: &Value) -> PruneDecision {
+        let handover = self.handover(&self.tasks[at]);
+        prune::decide(live, handover, &self.app, self.snapshot.operation.prune)
+    }
+
+    fn handover(&self, task: &Task<'_>) -> Option<&Handover> {
+        self.snapshot.handovers.get(&task.key.resource)
+    }
+
     /// Deletions of a wave. Kept
     /// objects and those that are already being deleted get their result at
     /// once.
@@ -315,7 +329,8 @@ impl Engine<'_> {
             let task = &self.tasks[at];
             let Some(live) = task.live.filter(|_| task.is_prune()) else { continue };
             let view: &Value = &live.object;
-            match prune::decide(&live.object, &self.app, self.snapshot.operation.prune) {
+            match self.prune_decision(at, &live.object) {
+                PruneDecision::Await => prunes.undecided.push(at),
                 PruneDecision::Skip(message) => {
                     let code = Some(ResultCode::PruneSkipped);
                     self.set(at, code, OperationPhase::Succeeded, message);
@@ -423,6 +438,8 @@ struct Prunes {
     actions: Vec<Action>,
     /// Tasks that still need confirmation.
     unapproved: Vec<usize>,
+    /// Tasks that wait for comparisons of other Applications.
+    undecided: Vec<usize>,
     /// Whether more follow when these have been recorded.
     rest: bool,
 }

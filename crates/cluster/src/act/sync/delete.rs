@@ -1,4 +1,8 @@
 //! Deletes objects, with the UID as a precondition (SE-360 … SE-362).
+//!
+//! What an Application has no longer in its source may be another one's by now, which has it in its
+//! own source or has applied it already. So the version that was decided on is a precondition, too,
+//! and an object that has changed is looked at again.
 
 use std::sync::Arc;
 
@@ -15,6 +19,7 @@ use crate::watch::object::object_api;
 use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 use wavegate_api::resource_key::ResourceKey;
+use wavegate_application::handover::HeldObjects;
 use wavegate_engine::sync::{ActionResult, Propagation};
 
 /// Maximum number of attempts after conflicts, each with a new read.
@@ -25,12 +30,17 @@ impl Applier<'_> {
     /// and the object still exists, for example because of finalizers; [`ActionResult::Gone`]
     /// that it does not exist any more or was replaced by another one. An object without a
     /// UID is not deleted, since the name may refer to another one.
+    ///
+    /// `own` is the object as last observed, if it is deleted because the Application does not
+    /// have it any more: when another Application has it in its source, or tracks it, the result
+    /// is [`ActionResult::Left`].
     pub async fn delete_object(
         &self,
         resource: &ApiResource,
         key: &ResourceKey,
         uid: &str,
         propagation: Propagation,
+        own: Option<&Value>,
     ) -> ActionResult {
         let policy = match propagation {
             Propagation::Foreground => PropagationPolicy::Foreground,
@@ -42,27 +52,31 @@ impl Applier<'_> {
                 "{key} has no uid, so it cannot be deleted safely"
             ));
         }
-        let params = DeleteParams {
-            propagation_policy: Some(policy),
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
         if let Err(error) = checked(key) {
             return failed_outcome(&error);
         }
         let Applier { cluster, meter, .. } = self;
         let api = object_api(self.client, resource, &key.namespace);
         let of = (resource.plural.as_str(), key.namespace.as_str());
-        let request = || async {
-            let answer = cluster.requests.send(api.delete(&key.name, &params)).await;
-            meter.answered(("Delete", false), of, &answer);
-            answer
-        };
         let mut refusal = String::new();
+        let mut version = own.map(|own| own.resource_version().to_owned());
         for attempt in 1..=ATTEMPTS {
+            if let Some(other) = own.and_then(|own| self.claimed(key, own)) {
+                return ActionResult::Left(other);
+            }
+            let params = DeleteParams {
+                propagation_policy: Some(policy.clone()),
+                preconditions: Some(Preconditions {
+                    uid: Some(uid.to_owned()),
+                    resource_version: version.clone().filter(|version| !version.is_empty()),
+                }),
+                ..DeleteParams::default()
+            };
+            let request = || async {
+                let answer = cluster.requests.send(api.delete(&key.name, &params)).await;
+                meter.answered(("Delete", false), of, &answer);
+                answer
+            };
             let error = match retry::on_transient_errors(key, request).await {
                 Ok(answer) => {
                     let Some(object) = answer.left() else {
@@ -95,6 +109,11 @@ impl Applier<'_> {
                     if object.is_deleting() {
                         return done_outcome(key, "deleted", &Value::Null, false);
                     }
+                    if own.is_some() && !self.owner.tracking.owns(&object) {
+                        let other = self.owner.other(&object);
+                        return ActionResult::Left(other.unwrap_or_else(|| "others".to_owned()));
+                    }
+                    version = version.map(|_| object.resource_version().to_owned());
                 }
                 Ok(_) => return ActionResult::Gone,
                 Err(unread) => return ActionResult::Unknown(format!("{refusal}; {unread}")),
@@ -105,6 +124,15 @@ impl Applier<'_> {
             }
         }
         ActionResult::Failed(refusal)
+    }
+
+    /// Another Application that has an object in its source by now, or one that goes with it.
+    fn claimed(&self, key: &ResourceKey, object: &Value) -> Option<String> {
+        let claims = HeldObjects::of(object).claims(key).into_iter();
+        let mut others = claims.flat_map(|key| self.cluster.claiming(&key));
+        let other = others.find(|other| *other != self.owner.tracking.instance)?;
+        tracing::info!(resource = %key, %other, "not deleted: another Application has it");
+        Some(self.owner.display(&other))
     }
 
     /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer

@@ -119,7 +119,10 @@ impl Executor<'_> {
                 match self.resource(target).await {
                     Ok(of) => {
                         let (key, uid) = (&target.key, &target.uid);
-                        self.applier.delete_object(&of, key, uid, *propagation).await
+                        let own = object(&target.task);
+                        let own = own.filter(|_| matches!(action, Action::Prune(..)));
+                        let own = own.as_deref();
+                        self.applier.delete_object(&of, key, uid, *propagation, own).await
                     }
                     Err(ended) => ended,
                 }
@@ -215,8 +218,10 @@ impl Executor<'_> {
         if !removal.delete {
             return Ok(());
         }
-        match self.applier.delete_object(&resource, key, uid, *propagation).await {
-            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+        // A hook may carry nothing but a stamp.
+        let own = Some(&**object).filter(|object| self.applier.owner.tracking.owns(object));
+        match self.applier.delete_object(&resource, key, uid, *propagation, own).await {
+            ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))
             }
@@ -239,7 +244,7 @@ impl Executor<'_> {
             let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
             let Some(resource) = self.resource_of(object).await.map_err(failed)? else { continue };
             match self.applier.remove_finalizer(&resource, key, object.uid()).await {
-                ActionResult::Done { .. } | ActionResult::Gone => {}
+                ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => {}
                 ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                     return Err(failed(words));
                 }
@@ -251,7 +256,7 @@ impl Executor<'_> {
     /// Creates a hook of a deletion.
     pub async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
         match self.applier.apply(&hook.request(attempt), None, false, false).await {
-            ActionResult::Done { .. } | ActionResult::Gone => Ok(()),
+            ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => Ok(()),
             ActionResult::Failed(words) | ActionResult::Unknown(words) => {
                 Err(format!("cannot create hook {}: {words}", hook.key))
             }

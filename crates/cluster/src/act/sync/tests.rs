@@ -35,7 +35,7 @@ impl World {
         let cluster = ClusterCache::new(
             "https://x",
             server.client_as(US),
-            (mark, ClusterReach::default()),
+            (mark, ClusterReach::default(), Arc::default()),
             trigger,
             None,
             stop,
@@ -297,14 +297,14 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.inject(&effect, TRIES - 1, "delete");
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
-        let happened = world.applier().delete_object(&resource, &key, &uid, background).await;
+        let happened = world.applier().delete_object(&resource, &key, &uid, background, None).await;
         assert!(matches!(happened, ActionResult::Done { .. } | ActionResult::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
-        let happened = world.applier().delete_object(&resource, &key, "", background).await;
+        let happened = world.applier().delete_object(&resource, &key, "", background, None).await;
         assert!(matches!(happened, ActionResult::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }

@@ -153,6 +153,16 @@ impl Objects {
         whole.collect()
     }
 
+    /// The instances that track objects; of a namespace, or all of them.
+    pub fn instances_in(&self, namespace: Option<&str>) -> BTreeSet<String> {
+        let is_in = |place: &str| {
+            let own = place.split_once('/').map(|(own, _)| own);
+            namespace.is_none() || own == namespace
+        };
+        let there = self.by_instance.iter().filter(|(_, place)| is_in(place));
+        there.map(|(instance, _)| instance.to_string()).collect()
+    }
+
     fn key(&self, place: &str) -> ResourceKey {
         let (namespace, name) = place.split_once('/').unwrap_or(("", place));
         ResourceKey::new(&self.kind.group, &self.kind.kind, namespace, name)

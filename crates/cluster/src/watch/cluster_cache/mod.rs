@@ -18,6 +18,7 @@
 //! This module only reads; it does not decide or write.
 
 mod cache;
+mod claims;
 mod discovery;
 mod error;
 mod facts;
@@ -67,6 +68,7 @@ pub use owner_graph::{
 };
 pub use reach::{ClusterReach, SurveyMode};
 use surveyed::{Survey, gvk};
+pub use wanted::WantedKinds;
 
 /// Version and kinds of a cluster that is not cached, for charts.
 ///
@@ -83,11 +85,12 @@ pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
 impl ClusterCache {
     /// A cluster without watches. Instances affected by a change are sent to `trigger`;
     /// `stop` ends all watches. With `readers`, it has the objects of all kinds, for those who
-    /// read resource trees.
+    /// read resource trees. All connections to one server have the same `wanted`, so that nothing
+    /// of it is lost with one of them.
     pub fn new(
         server: &str,
         client: kube::Client,
-        (mark, reach): (TrackingMark, ClusterReach),
+        (mark, reach, wanted): (TrackingMark, ClusterReach, Arc<Mutex<WantedKinds>>),
         trigger: UnboundedSender<String>,
         readers: Option<TreeReaders>,
         stop: CancellationToken,
@@ -104,7 +107,7 @@ impl ClusterCache {
             schemas: tokio::sync::Mutex::default(),
             survey: Survey::default(),
             feeds: Mutex::default(),
-            wanted: Arc::default(),
+            wanted,
             missing_kinds: Mutex::default(),
             version: Mutex::default(),
             listed_at: Mutex::default(),
@@ -385,16 +388,6 @@ impl ClusterCache {
         let whole = feeds.get(&(kind.clone(), None));
         let part = || feeds.get(&(kind.clone(), Some(namespace.to_owned())));
         whole.or_else(part).cloned()
-    }
-
-    /// Sets the objects that the targets of an instance name: their content is kept, and
-    /// their changes trigger the instance.
-    pub fn want<'a>(&self, instance: &str, keys: impl IntoIterator<Item = &'a ResourceKey>) {
-        let mut keys = keys.into_iter().peekable();
-        if let Some(graph) = self.graph.as_ref().filter(|_| keys.peek().is_none()) {
-            graph.forget_watcher(instance);
-        }
-        self.wanted.lock().set(instance, keys);
     }
 
     /// All objects that are tracked by an instance.

@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use super::super::*;
 use super::world::{World, first_wait, manifest};
 use crate::health::Status;
+use wavegate_api::ResourceKey;
 use wavegate_api::operation::{OperationPhase, ResultCode};
 
 const ALL_RUN: &str = "successfully synced (all tasks run)";
@@ -342,4 +343,42 @@ fn v083_v084_prune_with_approval() {
     world.seen.deletion_approved_at = Some(world.seen.started_at + second);
     world.run();
     assert!(!world.has("x") && world.has("late"), "V-084");
+}
+
+/// An object that another Application has in its source is left to that one, whatever the request
+/// says (SE-210).
+#[test]
+fn what_another_application_has_is_not_pruned() {
+    let key = ResourceKey::new("", "Secret", "default", "old");
+    for prune in [true, false] {
+        let mut world = World::new([manifest("Secret", "s")]).no_delay();
+        world = world.live(manifest("Secret", "old"));
+        world.seen.operation.prune = prune;
+        world.seen.handovers.insert(key.clone(), Handover::Left("argocd/b".to_owned()));
+        assert_eq!(world.run().phase, OperationPhase::Succeeded);
+        assert!(world.has("old"));
+        let result = world.result("old").unwrap();
+        let left = "ignored (left to argocd/b, which has it in its source)";
+        assert_eq!((result.status, result.message.as_str()), (ResultCode::PruneSkipped, left));
+    }
+}
+
+/// It is not known yet who has it: the rest of the wave runs, and the message says for whom it
+/// waits.
+#[test]
+fn a_prune_waits_for_the_comparisons_of_other_applications() {
+    let key = ResourceKey::new("", "Secret", "default", "old");
+    let targets = [manifest("Secret", "s"), manifest("Secret", "late").wave(1)];
+    let mut world = World::new(targets).no_delay().live(manifest("Secret", "old"));
+    world.seen.handovers.insert(key, Handover::Undecided("argocd/b".to_owned()));
+    let plan = world.pump();
+    let message = "waiting for comparisons before pruning of /Secret/old, of Applications that may \
+                   have it in their sources: argocd/b";
+    assert_eq!(plan.message, message);
+    assert_eq!(plan.waiting_for[0].reason, WaitReason::Handover);
+    assert!(plan.wake_at.is_some(), "it is looked at again");
+    assert_eq!(world.changes(), ["Apply /Secret/s"], "the rest of the wave runs");
+    world.seen.handovers.clear();
+    world.run();
+    assert!(!world.has("old") && world.has("late"));
 }

@@ -174,6 +174,7 @@ impl World {
             project: "p".into(),
             targets: targets.into_iter().map(|m| Arc::new(m.0)).collect(),
             live: BTreeMap::new(),
+            handovers: BTreeMap::new(),
             kinds: BTreeMap::new(),
             denied: BTreeMap::new(),
             namespace_denied: None,

@@ -50,8 +50,8 @@ impl Applier<'_> {
                 self.check_creation(target, send).await?;
             }
             let foreground = Propagation::Foreground;
-            match self.delete_object(send.resource, send.key, uid, foreground).await {
-                ActionResult::Done { .. } | ActionResult::Gone => {}
+            match self.delete_object(send.resource, send.key, uid, foreground, None).await {
+                ActionResult::Done { .. } | ActionResult::Gone | ActionResult::Left(_) => {}
                 failed => return Err(failed),
             }
             if !self.wait_until_gone(send, uid).await {
