@@ -23,6 +23,7 @@ mod stand_in;
 #[allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 mod support;
 mod table;
+mod tenants;
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ use site::Cluster;
 use table::Table;
 
 /// What can be measured by itself.
-const CASES: [(&str, &str); 12] = [
+const CASES: [(&str, &str); 13] = [
     ("first-sync", "N Applications of 4 objects on a real API server, beside a bare client"),
     ("first-sync-automated", "the same without a strategy, with automated syncs"),
     ("render", "10 N Applications generated"),
@@ -45,6 +46,7 @@ const CASES: [(&str, &str); 12] = [
         "latency",
         "from the end of a batch to the start of the next, N Applications, real API server",
     ),
+    ("tenants", "40 tenants, of which 5 would stop the others, real API server"),
     ("demo", "rollouts of N / 10 and N Applications in the demo, and of small batches"),
     ("demo-large", "a rollout of 10 N Applications in the demo"),
 ];
@@ -112,6 +114,7 @@ async fn run(table: &mut Table, case: &str, binary: &Path, applications: usize) 
                 latency::measure(table, binary, &Cluster::up(), applications, per_step).await;
             }
         }
+        "tenants" => tenants::measure(table, binary, &Cluster::up()).await,
         "demo" => demo::measure(table, binary, applications),
         "demo-large" => demo::measure_large(table, binary, applications * 10),
         _ => unreachable!("cases are checked when the arguments are read"),

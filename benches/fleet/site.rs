@@ -162,6 +162,11 @@ impl Site {
 
     /// Starts `wavegate run` as it is installed, but without a delay between waves.
     pub fn run(&self, binary: &Path, sync_engine: &str) -> Process {
+        self.run_with(binary, sync_engine, &[])
+    }
+
+    /// The same with more options.
+    pub fn run_with(&self, binary: &Path, sync_engine: &str, more: &[&str]) -> Process {
         let log = self.dir.path().join("run.log");
         let mut command = Command::new(binary);
         command
@@ -171,6 +176,7 @@ impl Site {
             .arg(format!("--cache-dir={}", self.dir.path().join("checkouts").display()))
             .args(["--enable-progressive-syncs=true", "--allow-local-sources=true"])
             .args(["--sync-wave-delay=0", "--probe-addr="])
+            .args(more)
             .env("KUBECONFIG", &self.kubeconfig);
         Process::start(&mut command, &log)
     }

@@ -101,6 +101,8 @@ pub struct Event {
 pub enum What {
     /// A commit.
     Push,
+    /// The branch is set to the commit of this number, which it has had before.
+    Reset(u64),
     /// All replicas are killed.
     Restart,
     Pause,
@@ -115,6 +117,10 @@ pub enum What {
     Drift(String),
     /// An Application is taken out of its set.
     Remove(String),
+    /// An Application is added to its set, which does not have it at first.
+    Add(String),
+    /// Somebody takes the owner references from the runs.
+    Disown,
     Fault(FleetFault),
 }
 
@@ -129,6 +135,8 @@ pub enum Size {
     Large,
     /// 6 to 12 in two sets that share a limit, whose controllers are killed again and again.
     Shared,
+    /// 4 to 8 in one set, whose run is aborted, and whose commit comes back afterwards.
+    Aborted,
 }
 
 /// What a case is drawn from.
@@ -164,12 +172,13 @@ impl Case {
         let mut entropy = Entropy(SplitMix64::new(seed ^ 0x5ee0_f1ee_7000_0000));
         let entropy = &mut entropy;
         let count = match size {
-            Size::Small => entropy.range(4, 8),
+            Size::Small | Size::Aborted => entropy.range(4, 8),
             Size::Middle => entropy.range(25, 35),
             Size::Large => entropy.range(150, 250),
             Size::Shared => entropy.range(6, 12),
         } as usize;
         let is_shared = size == Size::Shared;
+        let is_aborted = size == Size::Aborted;
         let names: &[&str] = match is_shared || entropy.percent(25) {
             true => &["mall", "shop"],
             false => &["shop"],
@@ -198,6 +207,9 @@ impl Case {
             let at = entropy.seconds(1, FAULTS_WITHIN / 2);
             events.push(Event { at, what: What::Fault(crash(entropy)) });
         }
+        if is_aborted {
+            return aborted(entropy, seed, sets, apps);
+        }
         people(entropy, &apps, &policy, &mut events);
         // Another replica takes over, and what the first one has sent arrives late.
         if replicas > 1 && entropy.percent(5) {
@@ -220,7 +232,13 @@ impl Case {
 
     /// The number of the last commit: the first is 1, what was there before is 0.
     pub fn last_commit(&self) -> u64 {
-        1 + self.events.iter().filter(|event| event.what == What::Push).count() as u64
+        let reset = self.events.iter().rev().find_map(|event| match event.what {
+            What::Push => Some(None),
+            What::Reset(commit) => Some(Some(commit)),
+            _ => None,
+        });
+        let pushed = 1 + self.events.iter().filter(|event| event.what == What::Push).count() as u64;
+        reset.flatten().unwrap_or(pushed)
     }
 
     /// When the last fault is over.
@@ -250,6 +268,55 @@ impl Case {
     pub fn has(&self, is_it: impl Fn(&What) -> bool) -> bool {
         self.events.iter().any(|event| is_it(&event.what))
     }
+}
+
+/// A case whose first commit is aborted, and comes back: at once after the one before, or after
+/// others, while faults go on.
+fn aborted(entropy: &mut Entropy, seed: u64, mut sets: Vec<Set>, mut apps: Vec<App>) -> Case {
+    sets.truncate(1);
+    apps.retain(|app| app.set == 0);
+    for app in &mut apps {
+        app.fails_at = None;
+    }
+    let mut events = Vec::new();
+    let mut at = entropy.seconds(5, 60);
+    let mut add = |at: Duration, what: What| events.push(Event { at, what });
+    add(at, What::Abort);
+    if entropy.percent(40) {
+        add(at + entropy.seconds(20, 60), What::Disown);
+    }
+    // No other step waits for one that is new.
+    let last = sets[0].steps.len() - 1;
+    let late = apps.iter().rfind(|app| app.step == last).filter(|_| apps.len() > 2);
+    if let Some(late) = late.filter(|_| entropy.percent(50)) {
+        add(at + entropy.seconds(20, 400), What::Add(late.name.clone()));
+    }
+    for _ in 0..entropy.range(1, 2) {
+        at += entropy.seconds(30, 120);
+        add(at, What::Reset(0));
+        // Before or after all are compared with it, or synced.
+        at += entropy.seconds(1, 120);
+        add(at, What::Reset(1));
+    }
+    for _ in 0..entropy.range(0, 2) {
+        add(entropy.seconds(1, at.as_secs()), What::Restart);
+    }
+    for _ in 0..entropy.range(0, 2) {
+        let lasting = entropy.seconds(2, 30);
+        let fault = match entropy.percent(50) {
+            true => crash(entropy),
+            false => FleetFault::Requests {
+                of: entropy.one(&[ControllerPart::All, ControllerPart::ControlPlane]),
+                effect: Effect::Status(503),
+                percent: 60,
+                lasting,
+            },
+        };
+        add(entropy.seconds(1, at.as_secs()), What::Fault(fault));
+    }
+    events.sort_by_key(|event| event.at);
+    let policy = Policy::default();
+    Case { seed, sets, apps, policy, is_first: false, replicas: 1, events }
 }
 
 fn steps(entropy: &mut Entropy) -> Vec<MaxUpdate> {

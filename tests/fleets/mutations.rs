@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wavegate_simulation::Wrap;
 
-use crate::case::{Case, What};
+use crate::case::{Case, Size, What};
 use crate::intercept::{Break, Target, intercept};
 use crate::scenario::{BYSTANDER, DESTINATION};
 
@@ -30,6 +30,10 @@ pub enum Mutation {
     IgnoresBudget,
     IgnoresGates,
     IgnoresPause,
+    /// What was aborted is known to this process only.
+    ForgetsAborted,
+    /// A run without its owner is nobody's.
+    ForgetsDisowned,
     /// What was deployed just now counts as Healthy.
     TrustsOldHealth,
     /// A sync that has succeeded is done again.
@@ -54,13 +58,15 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 20] = [
         (Self::IgnoresMaxUpdate, "limits"),
         (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
         (Self::IgnoresBudget, "order"),
         (Self::IgnoresGates, "gates"),
         (Self::IgnoresPause, "gates"),
+        (Self::ForgetsAborted, "quarantine"),
+        (Self::ForgetsDisowned, "quarantine"),
         (Self::TrustsOldHealth, "freshness"),
         (Self::SyncsTwice, "exactly once"),
         (Self::RunsHooksTwice, "hooks"),
@@ -84,8 +90,23 @@ impl Mutation {
             }
             Self::IgnoresGates => case.policy.gate.is_some(),
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
+            Self::ForgetsAborted => {
+                let at = |what: What| case.events.iter().position(|event| event.what == what);
+                at(What::Restart).is_some_and(|at| {
+                    case.events[at..].iter().any(|event| event.what == What::Reset(1))
+                }) && at(What::Abort) < at(What::Restart)
+            }
+            Self::ForgetsDisowned => case.has(|what| *what == What::Disown),
             Self::RunsHooksTwice => case.apps.iter().any(|app| app.has_hooks),
             _ => true,
+        }
+    }
+
+    /// Where it is looked for.
+    pub fn size(self) -> Size {
+        match self {
+            Self::ForgetsAborted | Self::ForgetsDisowned => Size::Aborted,
+            _ => Size::Small,
         }
     }
 
@@ -133,6 +154,7 @@ impl Break for Broken {
             Mutation::IgnoresMaxInFlight | Mutation::IgnoresBudget | Mutation::IgnoresGates => {
                 target.resource == "rolloutpolicies"
             }
+            Mutation::ForgetsDisowned => target.resource == "rolloutruns",
             Mutation::TrustsOldHealth => target.resource == "deployments",
             _ => false,
         }
@@ -180,6 +202,9 @@ impl Break for Broken {
                     spec.remove("gates");
                 }
             }
+            Mutation::ForgetsDisowned if object.pointer("/metadata/ownerReferences").is_none() => {
+                object["spec"]["applicationSet"] = json!("nobody");
+            }
             Mutation::TrustsOldHealth if object["spec"].is_object() => {
                 object["status"] = json!({
                     "observedGeneration": object["metadata"]["generation"],
@@ -193,6 +218,9 @@ impl Break for Broken {
     fn write(&self, target: &Target, body: &mut Value) {
         if self.mutation == Mutation::Panics && target.resource == "deployments" {
             panic!("a mutation");
+        }
+        if self.mutation == Mutation::ForgetsAborted && target.resource == "rolloutruns" {
+            forget(body, "quarantine");
         }
         if self.mutation == Mutation::SaysNothing
             && target.resource == "applicationsets"
@@ -255,6 +283,19 @@ impl Break for Broken {
             _ => Vec::new(),
         }
     }
+}
+
+/// Leaves a field out of a status that is written, whole or in parts.
+fn forget(body: &mut Value, field: &str) {
+    if let Some(operations) = body.as_array_mut() {
+        operations.retain(|operation| operation["path"] != format!("/status/{field}"));
+        for operation in operations.iter_mut().filter(|operation| operation["path"] == "/status") {
+            let value = operation.get_mut("value").and_then(Value::as_object_mut);
+            value.map(|status| status.remove(field));
+        }
+    }
+    let status = body.get_mut("status").and_then(Value::as_object_mut);
+    status.map(|status| status.remove(field));
 }
 
 async fn again_and_again(client: Client, mutation: Mutation, every: Duration, app: String) {

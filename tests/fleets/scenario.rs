@@ -56,7 +56,8 @@ pub fn scenario(case: &Case) -> Scenario {
     objects.push(project());
     objects.extend(bystanders());
     objects.extend(policy(&case.policy));
-    objects.extend((0..case.sets.len()).map(|number| set(case, number, &[])));
+    let late = late(case);
+    objects.extend((0..case.sets.len()).map(|number| set(case, number, &late)));
     let behavior = |app: &App| {
         let (sync, health) = (app.sync, app.health);
         (app.name.clone(), Behavior { sync, health, outcome: WorkloadOutcome::Succeeds })
@@ -64,7 +65,12 @@ pub fn scenario(case: &Case) -> Scenario {
     Scenario {
         namespace: CONTROL_PLANE.to_owned(),
         objects,
-        behaviors: case.apps.iter().map(behavior).collect::<BTreeMap<_, _>>(),
+        behaviors: case
+            .apps
+            .iter()
+            .filter(|app| !late.contains(&&*app.name))
+            .map(behavior)
+            .collect::<BTreeMap<_, _>>(),
         uncounted: BTreeSet::new(),
         start: "2026-01-05T09:00:00Z".parse().expect("a time"),
         before: if case.is_first { FleetBefore::Nothing } else { FleetBefore::RolledOut },
@@ -265,8 +271,17 @@ fn set(case: &Case, number: usize, without: &[&str]) -> Value {
     })
 }
 
+/// The Applications that a set does not have at first.
+fn late(case: &Case) -> Vec<&str> {
+    let name = |event: &Event| match &event.what {
+        What::Add(name) => case.app(name).map(|app| &*app.name),
+        _ => None,
+    };
+    case.events.iter().filter_map(name).collect()
+}
+
 fn actions(case: &Case) -> Vec<ScheduledAction> {
-    let mut removed: Vec<&str> = Vec::new();
+    let mut removed = late(case);
     let mut commit = 1;
     let mut all = Vec::new();
     for Event { at, what } in &case.events {
@@ -275,6 +290,8 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
                 commit += 1;
                 FleetAction::Push(None)
             }
+            What::Reset(commit) => FleetAction::Reset(*commit),
+            What::Disown => FleetAction::Disown,
             What::Restart => FleetAction::Restart,
             What::Pause => FleetAction::Pause,
             What::Resume => FleetAction::Resume,
@@ -286,6 +303,11 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
             What::Drift(name) => FleetAction::Apply(drifted(case, name, commit)),
             What::Remove(name) => {
                 removed.push(name);
+                let of = case.app(name).map(|app| app.set).unwrap_or_default();
+                FleetAction::Apply(set(case, of, &removed))
+            }
+            What::Add(name) => {
+                removed.retain(|one| one != name);
                 let of = case.app(name).map(|app| app.set).unwrap_or_default();
                 FleetAction::Apply(set(case, of, &removed))
             }

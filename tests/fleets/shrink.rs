@@ -74,7 +74,7 @@ impl Case {
         });
         let apps = &self.apps;
         self.events.retain(|event| match &event.what {
-            What::Skip(name) | What::Drift(name) | What::Remove(name) => {
+            What::Skip(name) | What::Drift(name) | What::Remove(name) | What::Add(name) => {
                 apps.iter().any(|app| app.name == *name)
             }
             _ => true,

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{ListParams, PartialObjectMeta};
+use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams};
 use kube_sim::workloads::OUTCOME_ANNOTATION;
 use kube_sim::{Disturbance, Effect};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use super::lifeline::Crash;
 use super::replica;
 use wavegate_api::policy::POLICY;
 use wavegate_api::run::RUN;
-use wavegate_api::{Application, ApplicationSet, ObjectKey};
+use wavegate_api::{Application, ApplicationSet, ObjectKey, Raw as _};
 use wavegate_cluster::act::commands::{manifests, refresh, requests as words};
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::object::{kind_api, kind_resource};
@@ -30,6 +30,11 @@ impl Environment<'_> {
     /// A commit that changes these Applications or all, which a webhook reports.
     pub async fn push(&self, changed: Option<BTreeSet<String>>) {
         self.sources.push(changed);
+        self.refresh().await;
+    }
+
+    /// A webhook reports what the branches are.
+    async fn refresh(&self) {
         let names: Vec<(String, String)> = {
             let seen = self.seen.lock();
             let of = |(name, history): (&String, &super::ApplicationHistory)| {
@@ -48,6 +53,10 @@ impl Environment<'_> {
     pub async fn act(&mut self, action: &FleetAction) -> Result<(), String> {
         match action {
             FleetAction::Push(changed) => self.push(changed.clone()).await,
+            FleetAction::Reset(commit) => {
+                self.sources.reset(*commit);
+                self.refresh().await;
+            }
             FleetAction::Behave(names, change) => self.behave(names, change).await?,
             FleetAction::Restart => {
                 for number in 0..self.replicas.len() {
@@ -76,6 +85,7 @@ impl Environment<'_> {
                 self.apply(object).await.map_err(|error| format!("{error:#}"))?;
             }
             FleetAction::Degrade(names) => self.degrade(names).await?,
+            FleetAction::Disown => self.disown().await?,
             FleetAction::Pause => {
                 self.say_of_sets(|set| {
                     requests::pause_set(set, Some("as the simulation says"), USER)
@@ -201,6 +211,17 @@ impl Environment<'_> {
         Ok(())
     }
 
+    /// Somebody takes the owner references from the current run of each set.
+    async fn disown(&self) -> Result<(), String> {
+        for run in self.current_runs() {
+            let runs = kind_api(&self.client, Some(run.namespace()), &kind_resource(RUN));
+            let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+            let written = runs.patch(run.name(), &PatchParams::default(), &patch).await;
+            written.map_err(|error| error_reason(&error))?;
+        }
+        Ok(())
+    }
+
     /// What a person says about each set; an error when it changes none of them.
     async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
         let decide = |set: &Value| match decide(set) {
@@ -220,13 +241,16 @@ impl Environment<'_> {
 
     /// What a person says about the current run of each set.
     async fn say_of_runs(&self, decide: impl Fn(&Run, Actor<'_>) -> Verdict) -> Result<(), String> {
-        let runs: Vec<Arc<Value>> = {
-            let seen = self.seen.lock();
-            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
-            last.map(|(_, (run, _))| run.clone()).collect()
-        };
+        let runs = self.current_runs();
         let person = Actor { by: USER, at: self.clock.now() };
         self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
+    }
+
+    /// The current run of each set.
+    fn current_runs(&self) -> Vec<Arc<Value>> {
+        let seen = self.seen.lock();
+        let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
+        last.map(|(_, (run, _))| run.clone()).collect()
     }
 
     /// Says something about objects; an error when it makes sense for none of them.

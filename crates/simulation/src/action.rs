@@ -27,6 +27,8 @@ pub struct ScheduledAction {
 pub enum FleetAction {
     /// A commit, which changes these Applications; all without names.
     Push(Option<BTreeSet<String>>),
+    /// The branch is set to the commit of this number, which it has had before.
+    Reset(u64),
     /// The deployments of Applications that begin from now on behave in another way.
     Behave(BTreeSet<String>, FleetChange),
     /// Healthy Applications become Degraded.
@@ -51,6 +53,8 @@ pub enum FleetAction {
     Skip(BTreeSet<String>),
     /// A user applies an object.
     Apply(Value),
+    /// Somebody takes the owner references from the current runs.
+    Disown,
     /// Something goes wrong.
     Fault(FleetFault),
 }
@@ -82,6 +86,7 @@ impl std::fmt::Display for FleetAction {
             Self::Push(Some(names)) => {
                 write!(f, "a commit for {} is pushed", some_of(names, NAMES))
             }
+            Self::Reset(commit) => write!(f, "the branch is set back to commit {commit}"),
             Self::Behave(names, change) => {
                 let how = match change {
                     FleetChange::Outcome(WorkloadOutcome::Succeeds) => "succeed".to_owned(),
@@ -110,6 +115,7 @@ impl std::fmt::Display for FleetAction {
             Self::Apply(object) => {
                 write!(f, "a user applies {} {}", object.field("kind"), object.name())
             }
+            Self::Disown => f.write_str("somebody takes the owner references from the runs"),
             Self::Fault(fault) => fault.fmt(f),
         }
     }

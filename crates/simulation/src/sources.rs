@@ -37,6 +37,8 @@ struct Content {
     behaviors: BTreeMap<String, Behavior>,
     /// The Applications that each commit after the one with number 0 changes; all without names.
     commits: Vec<Option<BTreeSet<String>>>,
+    /// The number of the commit that the branch was set to since the last one.
+    reset: Option<u64>,
     /// The last commit before which an Application is not annotated to succeed: it became Degraded by
     /// itself, and stays so until the next one.
     degraded: BTreeMap<String, u64>,
@@ -51,7 +53,8 @@ impl Sources {
         seed: u64,
     ) -> Self {
         let commits = if is_first { vec![None] } else { Vec::new() };
-        let content = Mutex::new(Content { behaviors, commits, degraded: BTreeMap::new() });
+        let content =
+            Mutex::new(Content { behaviors, commits, reset: None, degraded: BTreeMap::new() });
         Self { content, manifests, seed }
     }
 
@@ -65,7 +68,14 @@ impl Sources {
 
     /// Adds a commit to each repository, which changes these Applications; all without names.
     pub fn push(&self, changed: Option<BTreeSet<String>>) {
-        self.content.lock().commits.push(changed);
+        let mut content = self.content.lock();
+        content.commits.push(changed);
+        content.reset = None;
+    }
+
+    /// Sets the branch of each repository to a commit that it has had before.
+    pub fn reset(&self, commit: u64) {
+        self.content.lock().reset = Some(commit);
     }
 
     /// Changes what is rendered from now on.
@@ -113,7 +123,8 @@ fn number(commit: &str) -> u64 {
 
 impl InMemory for Sources {
     fn head(&self, _: &str) -> String {
-        commit(self.content.lock().commits.len() as u64)
+        let content = self.content.lock();
+        commit(content.reset.unwrap_or(content.commits.len() as u64))
     }
 
     fn objects(&self, application: &str, source: &Value, commit: &str) -> Vec<Value> {

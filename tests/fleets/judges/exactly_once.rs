@@ -23,8 +23,10 @@ impl Judge for ExactlyOnce {
         let is_same = |one: &Begun| one.commit == begun.commit && !one.goes_back;
         let earlier = &tracked.begun[..tracked.begun.len() - 1];
         let Some(last) = earlier.iter().rposition(is_same) else { return Ok(()) };
-        // It was taken back meanwhile.
-        if earlier[last..].iter().any(|one| one.goes_back) {
+        // It was taken back meanwhile, or its branch was.
+        let is_reset = known.case.has(|what| matches!(what, What::Reset(_)));
+        let is_other = |one: &Begun| one.goes_back || is_reset && one.commit != begun.commit;
+        if earlier[last..].iter().any(is_other) {
             return Ok(());
         }
         let (from, until) = (known.time_of(earlier[last].at), known.passed());

@@ -10,6 +10,7 @@ mod hooks;
 mod limits;
 mod order;
 mod pace;
+mod quarantine;
 mod waits;
 
 use std::time::Duration;
@@ -189,6 +190,7 @@ impl Court {
             ("hooks", Box::new(hooks::Hooks::default())),
             ("foreign", Box::new(foreign::Foreign)),
             ("deletion", Box::new(deletion::Deletion)),
+            ("quarantine", Box::new(quarantine::Quarantine::default())),
             ("waits", Box::new(waits::Waits::default())),
             ("pace", Box::new(pace::Pace::default())),
             ("end", Box::new(end::End)),
