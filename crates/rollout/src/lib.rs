@@ -11,6 +11,9 @@
 
 pub mod application_set;
 pub mod desired;
+#[cfg(test)]
+#[path = "../../../tests/it/support/growth.rs"]
+mod growth;
 pub mod notify;
 pub mod requests;
 pub mod rollout;

@@ -114,7 +114,7 @@ fn namespaces_are_globs_or_expressions_as_400() {
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
     type Shows = fn(&ApplicationSettings) -> String;
     // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
-    let cases: [(&str, &str, &str, &str, &str, Shows); 27] = [
+    let cases: [(&str, &str, &str, &str, &str, Shows); 30] = [
         (
             "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
             "reposerver.max.combined.directory.manifests.size",

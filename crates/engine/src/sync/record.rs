@@ -100,7 +100,7 @@ impl Engine<'_> {
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
             Some(ActionResult::Left(other)) => {
-                let message = messages::left_to(&other);
+                let message = messages::left_to(other);
                 self.set(at, Some(ResultCode::PruneSkipped), OperationPhase::Succeeded, message);
             }
             Some(ActionResult::Unknown(why)) if !vanished => return self.lost.push((at, why)),

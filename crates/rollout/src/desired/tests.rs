@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::growth::assert_linear;
 use gotemplate::go::Random;
 
 /// Returns the same bytes forever.
@@ -413,9 +414,6 @@ fn each_text_is_compiled_once_as_134() {
     assert_eq!((compiled(2), compiled(12)), (5, 5));
 }
 
-#[path = "../../../../tests/it/support/growth.rs"]
-mod growth;
-
 /// Generators of JSON and YAML, and the texts of templates in both languages.
 #[test]
 fn time_grows_with_a_set_and_not_with_its_square_as_135() {
@@ -430,14 +428,14 @@ fn time_grows_with_a_set_and_not_with_its_square_as_135() {
     for go in [true, false] {
         let text = if go { "{{.n}}" } else { "{{n}}" };
         let list = |count: usize| named(set(go, names(count).into(), text), go);
-        growth::assert_linear("elements", 500, list, generated);
+        assert_linear("elements", 500, list, generated);
         let yaml = |count: usize| {
             let mut set = list(0);
             let yaml = Value::from(names(count)).to_string();
             set["spec"]["generators"] = json!([{"list": {"elementsYaml": yaml}}]);
             set
         };
-        growth::assert_linear("elementsYaml", 500, yaml, generated);
+        assert_linear("elementsYaml", 500, yaml, generated);
         let merge = |count: usize| {
             let mut set = list(0);
             let list = |elements| json!({"list": {"elements": elements}});
@@ -446,13 +444,13 @@ fn time_grows_with_a_set_and_not_with_its_square_as_135() {
                 json!([{"merge": {"mergeKeys": ["n"], "generators": generators}}]);
             set
         };
-        growth::assert_linear("merge", 500, merge, generated);
+        assert_linear("merge", 500, merge, generated);
         let wide = |count: usize| {
             let element: Map<String, Value> =
                 (0..count).map(|n| (format!("k{n}"), json!({"a": "b"}))).collect();
             set(go, json!([element]), "{{k1}}")
         };
-        growth::assert_linear("one wide element", 5_000, wide, generated);
+        assert_linear("one wide element", 5_000, wide, generated);
     }
     for part in [
         "a",
@@ -467,10 +465,10 @@ fn time_grows_with_a_set_and_not_with_its_square_as_135() {
         "}}",
     ] {
         let one = |count: usize| set(true, json!([{"n": "a"}]), &part.repeat(count));
-        growth::assert_linear(part, 1_000, one, generated);
+        assert_linear(part, 1_000, one, generated);
         let one = |count: usize| {
             set(false, json!([{"n": "a"}]), &part.replace("{{.n}}", "{{n}}").repeat(count))
         };
-        growth::assert_linear(part, 1_000, one, generated);
+        assert_linear(part, 1_000, one, generated);
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::growth::assert_linear;
 
 fn headers<'a>(headers: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
     move |name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -426,9 +427,6 @@ fn pull_requests_and_plugins_are_refreshed_as_421() {
     );
 }
 
-#[path = "../../../../tests/it/support/growth.rs"]
-mod growth;
-
 /// A push of many commits with many files, of each provider that sends them.
 #[test]
 fn time_grows_with_a_body_and_not_with_its_square_as_421() {
@@ -472,6 +470,6 @@ fn time_grows_with_a_body_and_not_with_its_square_as_421() {
             let provider = Provider::of(&headers).unwrap();
             drop(read_payload(provider, &headers, body.as_bytes()));
         };
-        growth::assert_linear(header, 5_000, |count| make(count).to_string(), read);
+        assert_linear(header, 5_000, |count| make(count).to_string(), read);
     }
 }

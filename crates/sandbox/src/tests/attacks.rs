@@ -302,9 +302,9 @@ async fn many_requests_at_once_share_a_few_workers() {
 async fn a_request_that_nobody_waits_for_gives_its_worker_back() {
     let pool = pool(1);
     let limits = EvalLimits { time: Duration::from_millis(500), ..LIMITS };
-    let spin = json!({"do": "spin"});
+    let (spin, caller) = (json!({"do": "spin"}), nobody());
     for _ in 0..3 {
-        let request = pool.evaluate(Program::Attack, &nobody(), &spin, limits);
+        let request = pool.evaluate(Program::Attack, &caller, &spin, limits);
         let _ = tokio::time::timeout(Duration::from_millis(20), request).await;
     }
     let echo = json!({"do": "echo", "value": 1});

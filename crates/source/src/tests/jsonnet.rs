@@ -42,7 +42,8 @@ impl Tree {
             time: Duration::from_secs(60),
         };
         let submodules = ["sub".to_owned()];
-        read(self.directory.path(), path, &self.options, &submodules, &jsonnet)
+        let read = read(self.directory.path(), path, &self.options, &submodules, &jsonnet)?;
+        Ok(read.expect("it is read whole"))
     }
 
     /// The files and names of the objects.
@@ -259,7 +260,8 @@ fn se_091_disabled_jsonnet_is_left_out_and_told() {
         ("a.jsonnet", "error 'never'"),
         ("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"),
     ]);
-    let content = read(tree.directory.path(), "", &tree.options, &[], &Jsonnet::Off).unwrap();
+    let read = read(tree.directory.path(), "", &tree.options, &[], &Jsonnet::Off).unwrap();
+    let content = read.expect("it is read whole");
     assert_eq!(content.manifests.len(), 1);
     let warning = &content.notes[0];
     assert!(warning.starts_with("a.jsonnet: ") && warning.contains("jsonnet.enable"), "{warning}");
