@@ -96,6 +96,7 @@ mod tests {
             ("applicationsetcontroller.allow.http.sources", "false"),
             ("controller.confinement", "off"),
             ("reposerver.oci.manifest.max.extracted.size", "1Mi"),
+            ("reposerver.parallelism.limit", "3"),
         ];
         let mut next = resolve(&changes);
         assert_ne!(next, used);
