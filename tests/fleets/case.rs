@@ -241,6 +241,16 @@ impl Case {
         reset.flatten().unwrap_or(pushed)
     }
 
+    /// Whether the controllers are restarted after something, and the first commit comes back then.
+    pub fn returns_after(&self, what: &What) -> bool {
+        let of = |what: &What, from: usize| {
+            let at = self.events[from..].iter().position(|event| event.what == *what)?;
+            Some(from + at)
+        };
+        let restarted = of(what, 0).and_then(|at| of(&What::Restart, at));
+        restarted.is_some_and(|at| of(&What::Reset(1), at).is_some())
+    }
+
     /// When the last fault is over.
     pub fn faults_end(&self) -> Duration {
         let end = |event: &Event| match &event.what {

@@ -32,7 +32,7 @@ pub enum Mutation {
     IgnoresPause,
     /// What was aborted is known to this process only.
     ForgetsAborted,
-    /// A run without its owner is nobody's.
+    /// The same of a run whose owner reference is gone, which nobody restores.
     ForgetsDisowned,
     /// What was deployed just now counts as Healthy.
     TrustsOldHealth,
@@ -90,13 +90,8 @@ impl Mutation {
             }
             Self::IgnoresGates => case.policy.gate.is_some(),
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
-            Self::ForgetsAborted => {
-                let at = |what: What| case.events.iter().position(|event| event.what == what);
-                at(What::Restart).is_some_and(|at| {
-                    case.events[at..].iter().any(|event| event.what == What::Reset(1))
-                }) && at(What::Abort) < at(What::Restart)
-            }
-            Self::ForgetsDisowned => case.has(|what| *what == What::Disown),
+            Self::ForgetsAborted => case.returns_after(&What::Abort),
+            Self::ForgetsDisowned => case.returns_after(&What::Disown),
             Self::RunsHooksTwice => case.apps.iter().any(|app| app.has_hooks),
             _ => true,
         }
@@ -203,7 +198,13 @@ impl Break for Broken {
                 }
             }
             Mutation::ForgetsDisowned if object.pointer("/metadata/ownerReferences").is_none() => {
-                object["spec"]["applicationSet"] = json!("nobody");
+                if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.remove("abort");
+                }
+                if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+                    status.remove("quarantine");
+                    status.insert("phase".to_owned(), "Complete".into());
+                }
             }
             Mutation::TrustsOldHealth if object["spec"].is_object() => {
                 object["status"] = json!({
@@ -221,6 +222,13 @@ impl Break for Broken {
         }
         if self.mutation == Mutation::ForgetsAborted && target.resource == "rolloutruns" {
             forget(body, "quarantine");
+        }
+        if self.mutation == Mutation::ForgetsDisowned
+            && target.resource == "rolloutruns"
+            && target.method == Method::PATCH
+            && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("ownerReferences");
         }
         if self.mutation == Mutation::SaysNothing
             && target.resource == "applicationsets"
