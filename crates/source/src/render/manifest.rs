@@ -458,7 +458,13 @@ fn documents(
         }
     };
     let Some(reason) = mistake else { return Ok(objects) };
-    let looks_like_one = ["apiVersion:", "kind:", "metadata:"].iter().all(|key| text.contains(key));
+    // The keys of JSON have quotes.
+    let unquoted = text.replace(['"', '\''], "");
+    let has = |keys: &[&str]| keys.iter().all(|key| unquoted.contains(key));
+    // One of JSON may be cut off anywhere.
+    let is_json = text.trim_start().starts_with('{') && !text.trim_start().starts_with("{{");
+    let looks_like_one =
+        has(&["apiVersion:", "kind:", "metadata:"]) || is_json && has(&["apiVersion:", "kind:"]);
     let other = objects.is_empty() && !looks_like_one && !cut_off;
     if other && strictness == Strictness::File {
         tracing::debug!(file, reason, "ignoring a file that contains no manifests");

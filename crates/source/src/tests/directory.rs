@@ -183,6 +183,18 @@ fn errors_name_file_and_line() {
             "Failed to unmarshal \"x.yaml\": line ",
         ),
         (
+            "SE-099 a broken manifest of JSON",
+            "x.yaml",
+            item.replace("}}", "}, "),
+            "Failed to unmarshal \"x.yaml\": line ",
+        ),
+        (
+            "SE-099 one that is cut off",
+            "x.yaml",
+            item[..35].to_owned(),
+            "Failed to unmarshal \"x.yaml\": line ",
+        ),
+        (
             "no apiVersion",
             "x.yaml",
             "kind: ConfigMap\n".into(),
