@@ -333,7 +333,8 @@ fn entries_are_counted_whatever_becomes_of_them() {
 fn time_grows_with_what_a_registry_sends_and_not_with_its_square() {
     use crate::tests::growth::measured::assert_linear;
     let limits = UnpackLimits { bytes: 1 << 30, files: 1 << 20 };
-    let shapes: [(&str, fn(usize) -> String); 3] = [
+    type Shape = fn(usize) -> String;
+    let shapes: [(&str, Shape); 3] = [
         ("files of one directory", |n| format!("f{n}")),
         ("files of many directories", |n| format!("a{n}/b/c/f")),
         ("files below many", |n| format!("{}f{n}", "a/".repeat(40))),
