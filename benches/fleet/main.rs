@@ -46,7 +46,7 @@ const CASES: [(&str, &str); 13] = [
         "latency",
         "from the end of a batch to the start of the next, N Applications, real API server",
     ),
-    ("tenants", "40 tenants, of which 5 would stop the others, real API server"),
+    ("tenants", "40 tenants, of which 5 could block the others, real API server"),
     ("demo", "rollouts of N / 10 and N Applications in the demo, and of small batches"),
     ("demo-large", "a rollout of 10 N Applications in the demo"),
 ];

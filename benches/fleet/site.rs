@@ -10,6 +10,7 @@ use kube::Client;
 use kube_sim::Server;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use wavegate_api::{DEFAULT_PROJECT, permissive_project};
 
 use crate::process::{Cpu, Process, cpu_of, cpu_of_self};
 use crate::support::cluster::{
@@ -128,15 +129,7 @@ impl Site {
             dir,
             _stop: stop.drop_guard(),
         };
-        let project = json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
-            "metadata": { "name": "default" },
-            "spec": {
-                "sourceRepos": ["*"],
-                "destinations": [{ "server": "*", "namespace": "*" }],
-                "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
-            },
-        });
+        let project = permissive_project(DEFAULT_PROJECT, &site.namespace);
         site.create("appprojects", &project).await;
         site
     }

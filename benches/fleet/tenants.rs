@@ -1,7 +1,7 @@
-//! Forty tenants on a real API server, of which five do what would stop the others: a server that
-//! answers a byte a second, a file that is slow to read, a cluster that hangs, objects that somebody
-//! else's finalizer holds, and receivers of notifications that never answer. How long the other
-//! thirty-five take for a new revision, alone and beside them, and whether anything is lost.
+//! Forty tenants on a real API server, of which five do what could block the others: a server that
+//! answers a byte a second, a file that is slow to read, a cluster that hangs, objects that a foreign
+//! finalizer holds, and receivers of notifications that never answer. How long the other thirty-five
+//! take for a new revision, alone and beside them, and that no object is lost.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use wavegate_api::permissive_project;
 
 use crate::fleet::inert;
 use crate::process::Process;
@@ -31,7 +32,7 @@ const POLL: Duration = Duration::from_millis(50);
 const REFRESH: &str = "argocd.argoproj.io/refresh";
 
 pub async fn measure(table: &mut Table, binary: &Path, cluster: &Cluster) {
-    let case = format!("{QUIET} tenants of {EACH} Applications beside 5 that would stop them");
+    let case = format!("{QUIET} tenants of {EACH} Applications beside 5 that could block them");
     let site = Site::real(cluster).await;
     let mut files = quiet_files(0);
     files.extend(loud_files("1"));
@@ -103,7 +104,10 @@ fn loud_files(version: &str) -> Vec<(String, String)> {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("far-{number}")},
         });
         files.push((format!("far-{number}/all.yaml"), plain.to_string()));
-        files.push((format!("told-{number}/all.yaml"), plain.to_string().replace("far-", "told-")));
+        files.push((
+            format!("notified-{number}/all.yaml"),
+            plain.to_string().replace("far-", "notified-"),
+        ));
     }
     files
 }
@@ -119,18 +123,14 @@ fn application(site: &Site, name: &str, project: &str, more: Value) -> Value {
             "syncPolicy": {"automated": {"prune": true}},
         },
     });
-    for (pointer, value) in more.as_object().into_iter().flatten() {
-        app["spec"][pointer] = value.clone();
+    for (field, value) in more.as_object().into_iter().flatten() {
+        app["spec"][field] = value.clone();
     }
     app
 }
 
 async fn create_project(site: &Site, name: &str) {
-    let project = json!({
-        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": name},
-        "spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]},
-    });
-    site.create("appprojects", &project).await;
+    site.create("appprojects", &permissive_project(name, &site.namespace)).await;
 }
 
 /// Pushes the revisions from a number on; how long each took until all quiet tenants had it.
@@ -209,7 +209,7 @@ async fn nothing_is_lost(site: &Site) {
 
 /// The five others begin, and are at it when this returns.
 async fn loud(site: &Site, run: &mut Process, silent: u16, slow: u16) {
-    for name in ["dripping", "quadratic", "hanging", "held", "told"] {
+    for name in ["dripping", "quadratic", "hanging", "held", "notified"] {
         create_project(site, name).await;
     }
     let create = async |name: String, project: &str, more: Value| {
@@ -251,29 +251,29 @@ async fn loud(site: &Site, run: &mut Process, silent: u16, slow: u16) {
         .collect();
     let policy = json!({
         "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
-        "metadata": {"name": "told"},
-        "spec": {"applicationSets": {"names": ["told"]}, "notify": sinks},
+        "metadata": {"name": "notified"},
+        "spec": {"applicationSets": {"names": ["notified"]}, "notify": sinks},
     });
     let policies =
         format!("/apis/wavegate.dev/v1alpha1/namespaces/{}/rolloutpolicies", site.namespace);
     send(&site.client, Method::POST, &policies, JSON, &policy).await.expect("it is created");
-    site.create("applicationsets", &told(site)).await;
+    site.create("applicationsets", &notified(site)).await;
     until_held(site, run).await;
 }
 
-/// A set whose transitions are told to receivers that never answer.
-fn told(site: &Site) -> Value {
+/// A set whose transitions are sent to receivers that never answer.
+fn notified(site: &Site) -> Value {
     let elements: Vec<Value> = (0..LOUD).map(|number| json!({"n": number.to_string()})).collect();
-    let mut template = application(site, "told-{{.n}}", "told", json!({"syncPolicy": {}}));
+    let mut template = application(site, "notified-{{.n}}", "notified", json!({"syncPolicy": {}}));
     template
         .as_object_mut()
         .expect("an object")
         .retain(|key, _| key == "metadata" || key == "spec");
     let step =
-        json!({"matchExpressions": [{"key": "tenant", "operator": "In", "values": ["told"]}]});
+        json!({"matchExpressions": [{"key": "tenant", "operator": "In", "values": ["notified"]}]});
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
-        "metadata": {"name": "told"},
+        "metadata": {"name": "notified"},
         "spec": {
             "goTemplate": true,
             "generators": [{"list": {"elements": elements}}],
@@ -283,7 +283,7 @@ fn told(site: &Site) -> Value {
     })
 }
 
-/// Waits until the objects of others' finalizers exist, and asks for their replacement again and
+/// Waits until the objects with foreign finalizers exist, and asks for their replacement again and
 /// again.
 async fn until_held(site: &Site, run: &mut Process) {
     let path = format!("/api/v1/namespaces/{}/configmaps", site.target);

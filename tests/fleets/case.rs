@@ -178,7 +178,6 @@ impl Case {
             Size::Shared => entropy.range(6, 12),
         } as usize;
         let is_shared = size == Size::Shared;
-        let is_aborted = size == Size::Aborted;
         let names: &[&str] = match is_shared || entropy.percent(25) {
             true => &["mall", "shop"],
             false => &["shop"],
@@ -207,7 +206,7 @@ impl Case {
             let at = entropy.seconds(1, FAULTS_WITHIN / 2);
             events.push(Event { at, what: What::Fault(crash(entropy)) });
         }
-        if is_aborted {
+        if size == Size::Aborted {
             return aborted(entropy, seed, sets, apps);
         }
         people(entropy, &apps, &policy, &mut events);

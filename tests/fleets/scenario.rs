@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use serde_json::{Value, json};
+use wavegate_api::{DEFAULT_PROJECT, permissive_project};
 use wavegate_simulation::{
     Behavior, FleetAction, FleetBefore, Manifests, Scenario, ScheduledAction, WorkloadOutcome,
 };
@@ -53,7 +54,7 @@ pub fn scenario(case: &Case) -> Scenario {
         .iter()
         .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
         .collect();
-    objects.push(project());
+    objects.push(permissive_project(DEFAULT_PROJECT, CONTROL_PLANE));
     objects.extend(bystanders());
     objects.extend(policy(&case.policy));
     let late = late(case);
@@ -148,19 +149,6 @@ pub fn objects(app: &App, commit: u64) -> Vec<Value> {
         }
     }
     objects
-}
-
-fn project() -> Value {
-    json!({
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "AppProject",
-        "metadata": {"name": "default", "namespace": CONTROL_PLANE},
-        "spec": {
-            "sourceRepos": ["*"],
-            "destinations": [{"namespace": "*", "server": "*"}],
-            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-        },
-    })
 }
 
 /// What must not be written.

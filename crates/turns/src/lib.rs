@@ -43,6 +43,11 @@ impl Turns {
         Self(Arc::new(Mutex::new(Queue::new(slots))))
     }
 
+    /// At most so many slots, as a user sets it; 0 is no limit.
+    pub fn limited_to(limit: usize) -> Self {
+        Self::new(if limit == 0 { usize::MAX } else { limit })
+    }
+
     /// Waits for the next slot of this caller. Cancel-safe.
     pub async fn take(&self, caller: &Caller, length: WorkLength) -> Turn {
         loop {
@@ -78,7 +83,7 @@ impl Turn {
         self.kind == queue::SLOW
     }
 
-    /// Notes that the work took long, or did not.
+    /// Records that the work took long, or did not.
     pub fn took(&self, long: bool) {
         self.turns.0.lock().took(&self.caller, long, Instant::now());
     }

@@ -278,12 +278,12 @@ impl Finalizer<'_> {
                 CascadeStep::Held(reason) => {
                     Plan { state: DeletionState::Held(reason), ..Plan::default() }
                 }
-                CascadeStep::Delete(keys) if self.undecided(&keys).is_some() => {
-                    Plan::waits(self.undecided(&keys).unwrap_or_default())
-                }
-                CascadeStep::Delete(keys) => Plan {
-                    removals: removals(&keys, &managed, propagation),
-                    ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
+                CascadeStep::Delete(keys) => match self.undecided(&keys) {
+                    Some(reason) => Plan::waits(reason),
+                    None => Plan {
+                        removals: removals(&keys, &managed, propagation),
+                        ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
+                    },
                 },
                 CascadeStep::Done => match self.outside().or_else(|| self.waits_for_kinds()) {
                     Some(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },

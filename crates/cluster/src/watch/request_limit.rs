@@ -25,8 +25,7 @@ pub struct RequestLimit {
 impl RequestLimit {
     /// At most `parallel` requests at once; 0 is no limit.
     pub fn new(parallel: usize) -> Self {
-        let slots = if parallel == 0 { usize::MAX } else { parallel };
-        Self { turns: Turns::new(slots), paused_until: Mutex::new(None) }
+        Self { turns: Turns::limited_to(parallel), paused_until: Mutex::new(None) }
     }
 
     /// Sends a request when it is the turn of who asks, and follows its answer: after code 429,

@@ -169,6 +169,10 @@ impl Comparisons {
     fn wake(&self, pending: &mut Pending, repositories: &BTreeSet<String>) {
         let now = self.now();
         for place in repositories {
+            // Mostly none waits, and those that are expected may be thousands.
+            if !pending.waiting.contains_key(place) {
+                continue;
+            }
             let left = pending.by_repository.get(place).into_iter().flatten();
             let is_awaited = |key: &&ObjectKey| {
                 pending.expected.get(*key).is_some_and(|one| one.is_awaited(now))

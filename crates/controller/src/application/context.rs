@@ -73,9 +73,11 @@ pub struct Evaluating {
 }
 
 impl Evaluating {
-    /// Waits for the worker slot of this reconcile.
-    pub async fn end(self) {
-        self.lent.take_back().await;
+    /// Waits for the worker slot of this reconcile, if it was lent.
+    pub async fn end(evaluating: Option<Self>) {
+        if let Some(evaluating) = evaluating {
+            evaluating.lent.take_back().await;
+        }
     }
 }
 

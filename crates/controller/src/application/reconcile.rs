@@ -200,9 +200,7 @@ impl Reconciliation<'_> {
                 self.compare_failed(error.clone(), &reason, now).await
             }
         };
-        if let Some(evaluating) = evaluating {
-            evaluating.end().await;
-        }
+        Evaluating::end(evaluating).await;
         self.publish((&observed, &below), decision.shown.as_ref(), &reason).await;
         self.app = decision.app;
         self.cached.memory = decision.memory;
@@ -275,9 +273,7 @@ impl Reconciliation<'_> {
             }
             decision
         };
-        if let Some(evaluating) = evaluating {
-            evaluating.end().await;
-        }
+        Evaluating::end(evaluating).await;
         decision
     }
 
@@ -372,9 +368,7 @@ impl Reconciliation<'_> {
                 let is_short = snapshot.observed.is_ok_and(Observation::is_short);
                 off_worker(is_short, || operate::operate_round(&snapshot))
             };
-            if let Some(evaluating) = evaluating {
-                evaluating.end().await;
-            }
+            Evaluating::end(evaluating).await;
             let next = self.keep(decision);
             let observed = match observed {
                 Ok(observed) => observed,

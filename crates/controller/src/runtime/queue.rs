@@ -107,7 +107,7 @@ impl<R: QueueRequest> Queue<R> {
         Self { inner: Mutex::default(), changed, backoff, work }
     }
 
-    /// Notes with whom an object shares its turns from now on, such as its project.
+    /// Records with whom an object shares its turns from now on, such as its project.
     pub fn belongs_to(&self, key: &ObjectKey, flow: &str) {
         let mut inner = self.inner.lock();
         let entry = inner.entries.entry(key.clone()).or_default();

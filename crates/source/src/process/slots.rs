@@ -25,7 +25,7 @@ pub(crate) struct ProgramSlots {
 struct Memory {
     limit: u64,
     running: Mutex<Vec<Arc<AtomicU64>>>,
-    /// Tells that a program has ended.
+    /// Notified when a program has ended.
     ended: Notify,
 }
 
@@ -37,10 +37,9 @@ struct Share<'a> {
 
 impl ProgramSlots {
     pub(crate) fn new(programs: &Programs) -> Self {
-        let slots = if programs.parallel == 0 { usize::MAX } else { programs.parallel };
         let (running, ended) = Default::default();
         let memory = Memory { limit: programs.memory_together, running, ended };
-        Self { turns: Turns::new(slots), memory }
+        Self { turns: Turns::limited_to(programs.parallel), memory }
     }
 
     /// Runs a program in its turn.

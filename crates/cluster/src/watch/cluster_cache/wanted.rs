@@ -60,7 +60,8 @@ impl Wanted {
             self.former.push((old.revisions, Vec::new()));
         }
         for (_, keys) in &mut self.former {
-            keys.extend(&gone);
+            let new: Vec<u64> = gone.iter().filter(|key| !keys.contains(key)).copied().collect();
+            keys.extend(new);
         }
         let surplus = self.former.len().saturating_sub(FORMER);
         self.former.drain(..surplus);
@@ -161,8 +162,8 @@ impl WantedKinds {
         self.put(instance, named, &claimed, revisions);
     }
 
-    /// Sets the objects that an instance claims by these revisions. Returns the others that follow one of which this
-    /// is news.
+    /// Sets the objects that an instance claims by these revisions. Returns the others that follow
+    /// one that it claims from now on, or no longer.
     pub(super) fn claim<'a>(
         &mut self,
         instance: &str,
