@@ -4,7 +4,8 @@
 //!
 //! - files: only the given paths are readable or writable (Landlock);
 //! - network: without permission, no socket can be opened (seccomp, and TCP by Landlock);
-//! - memory, CPU time, open files, size of a file, core dumps (resource limits);
+//! - memory, CPU time, open files, size of a file, core dumps (resource limits), and a priority below
+//!   the controller's;
 //! - new files are readable by this user only (umask).
 //!
 //! What the kernel does not have is left out, or refused with [`Confinement::Required`].
@@ -30,6 +31,9 @@ const REFUSED: u8 = 125;
 
 /// Exit code of the helper when the program cannot be started.
 const NOT_STARTED: u8 = 127;
+
+/// By how much the priority of a program is below the controller's.
+const NICENESS: i32 = 5;
 
 /// Most open files of a program.
 const OPEN_FILES: u64 = 1024;
@@ -227,6 +231,7 @@ fn end_with(parent: i32) -> std::io::Result<()> {
 
 fn limit(policy: &SandboxPolicy) -> std::io::Result<()> {
     let seconds = policy.cpu_seconds;
+    restrict::give_way(NICENESS)?;
     restrict::limit(Resource::Core, 0, 0)?;
     restrict::limit(Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
     restrict::limit(Resource::Fsize, policy.file_bytes, policy.file_bytes)?;

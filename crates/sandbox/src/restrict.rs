@@ -28,6 +28,13 @@ pub(super) fn limit(resource: Resource, soft: u64, hard: u64) -> std::io::Result
     Ok(rustix::process::setrlimit(resource, limit)?)
 }
 
+/// Leaves the processor to the controller, and what it starts, while these want it: what one tenant
+/// evaluates for seconds does not slow down the others' reads, decisions and writes.
+pub(super) fn give_way(how_much: i32) -> std::io::Result<()> {
+    rustix::process::nice(how_much)?;
+    Ok(())
+}
+
 /// Restricts this thread, and what it starts, to some files; without `network` also TCP, and
 /// signals and abstract sockets to other processes.
 pub(super) fn files(read: &[PathBuf], write: &[PathBuf], network: bool) -> Result<(), String> {

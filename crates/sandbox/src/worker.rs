@@ -29,6 +29,9 @@ const STACK: usize = 64 << 20;
 /// Memory of the worker itself, in bytes: before its first request, and for answers.
 const OWN_MEMORY: u64 = 64 << 20;
 
+/// By how much its priority is below the controller's; programs that read sources are between.
+const NICENESS: i32 = 10;
+
 /// How many times the memory of a request its parsed form may take.
 const PARSED: u64 = 12;
 
@@ -52,6 +55,7 @@ pub(super) fn serve(options: &str) -> ExitCode {
 
 fn run(memory: u64) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    restrict::give_way(NICENESS)?;
     close_others();
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut socket = File::from(rustix::stdio::stdin().as_fd().try_clone_to_owned()?);

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::artifacts::{Registry, TAR, tar};
 use super::limits::Far;
-use super::programs::failed;
+use super::programs::{confined, failed};
 use super::*;
 
 /// Settings of a controller with two workers, which sends four requests to a cluster at once.
@@ -246,6 +246,21 @@ async fn programs_take_turns_and_hold_no_worker() {
     for name in &charts {
         world.until(name, "rendered", |app| is(app, "OutOfSync", "Missing")).await;
     }
+}
+
+/// SE-565: programs that compute for long had as much of the processor as the controller.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_leave_the_processor_to_the_controller() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: chart}\\n'\n\
+                printf 'data: {nice: \"%s\"}\\n' \"$(nice)\"";
+    let helm = script(folder.path(), "helm", text);
+    let world = World::with(confined(|programs| programs.helm = helm)).await;
+    world.write("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 0.1.0\n");
+    world.write_maps(&[], 0);
+    world.deploy_app(&world.application("chart", "chart")).await;
+    let own = rustix::process::nice(0).unwrap();
+    assert_eq!(world.data("chart").await["nice"], (own + 5).min(19).to_string());
 }
 
 /// SE-565: servers that send a byte now and then held the slots of all that answer.

@@ -229,6 +229,18 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
     assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
 }
 
+/// What one tenant evaluates for seconds does not take the processor from the controller.
+#[test]
+fn a_worker_gives_way_to_the_controller() {
+    let pool = pool(1);
+    let worker = ask(&pool, json!({"do": "process"})).unwrap().to_string();
+    let nice = |process: &str| -> i32 {
+        let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        text.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap()
+    };
+    assert_eq!(nice(&worker), (nice("self") + 10).min(19));
+}
+
 /// However many callers run until their limit, others are answered meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn evaluations_at_their_limit_do_not_hold_up_others() {
