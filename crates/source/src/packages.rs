@@ -138,7 +138,8 @@ impl<T: Clone> Packages<T> {
             return Ok(found);
         }
         let limits = &surroundings.settings.limits;
-        if let Some(error) = failures.known(version, request.arrived, limits.failure_kept) {
+        let (arrived, again) = (request.arrived, request.again);
+        if let Some(error) = failures.known(version, arrived, limits.failure_kept, again) {
             return Err(error);
         }
         let _turn = surroundings.hosts.acquire(request.server, &known.availability).await?;

@@ -196,7 +196,7 @@ impl GitRepositories {
             return Ok(found);
         }
         let failure_kept = self.settings.limits.failure_kept;
-        if let Some(error) = fetched.failures.known(&revision.sha, arrived, failure_kept) {
+        if let Some(error) = fetched.failures.known(&revision.sha, arrived, failure_kept, true) {
             return Err(error);
         }
         let began = Instant::now();
