@@ -43,6 +43,7 @@
 
 mod all_at_once;
 mod bad_input;
+mod baseline;
 mod busy;
 mod by_person;
 mod changes;
@@ -56,6 +57,7 @@ mod elsewhere;
 pub mod external;
 mod failing;
 mod faults;
+mod going_back;
 mod guards;
 mod health_scripts;
 mod hooks;
@@ -231,6 +233,8 @@ cases! {
     policies::sets_share_a_limit_through_kills: kill, kill;
     policies::many_deletions_wait_for_an_approval: summary, -;
     policies::people_pause_abort_and_retry: -, -;
+    baseline::only_what_was_unhealthy_before_the_run_is_excused_as_st_041: -, -;
+    going_back::over_a_spec_that_needed_no_sync_as_st_061: -, -;
     quarantine::an_aborted_commit_that_is_pushed_again_waits_for_a_person_as_st_060: -, -;
     quarantine::what_is_not_remembered_any_more_is_told_as_st_060: -, -;
     notify::each_transition_arrives_once_and_is_signed: -, -;

@@ -40,6 +40,7 @@ use crate::application_set::plan::owner::{ApplicationOwner, Identity};
 use crate::application_set::plan::ownership_transfer::Other;
 use crate::application_set::plan::update::Update;
 use crate::application_set::plan::write_plan::{Create, Delete, Held, Patch, Release, WritePlan};
+use crate::application_set::rollout_io::last_good;
 use crate::application_set::rollout_io::record;
 use crate::application_set::rollout_io::started;
 use crate::rollout::listed::CompletionRecord;
@@ -318,11 +319,13 @@ fn patch(
     let start = input.operations.get(name);
     let record = start.map_or_else(|| input.records.get(name), |start| start.record.as_ref());
     let is_update = update != EMPTY;
-    let is_annotated = record.is_some() || refreshes;
+    let is_new = start.is_none() && !is_update;
+    let deployed = is_new.then(|| deployed_without_a_sync(input, existing)).flatten();
+    let is_annotated = record.is_some() || refreshes || deployed.is_some();
     if !is_update && start.is_none() && !is_annotated {
         return None;
     }
-    let started = start.and_then(|start| start.started.as_ref());
+    let started = start.map_or(deployed.as_ref(), |start| start.started.as_ref());
     let annotations = [
         (RUN, started.map(|started| started::text(started, &existing.uid))),
         (ROLLOUT, record.map(|record| record::text(record, &existing.uid))),
@@ -333,7 +336,7 @@ fn patch(
     let more = PatchOfStart {
         operation: start.map(|start| &start.operation),
         metadata: MetadataOfStart {
-            resource_version: start.map(|_| &*existing.version),
+            resource_version: (start.is_some() || deployed.is_some()).then_some(&*existing.version),
             annotations,
         },
     };
@@ -353,6 +356,12 @@ fn patch(
         only_records: !is_update && start.is_none() && !refreshes,
         refreshes,
     })
+}
+
+fn deployed_without_a_sync(input: &PlanInput<'_>, existing: &Existing) -> Option<Started> {
+    existing.started.as_ref()?;
+    let found = input.generated.binary_search_by(|wanted| wanted.name.cmp(&existing.name)).ok()?;
+    last_good::without_a_sync(existing, &input.generated[found])
 }
 
 /// The most urgent refreshes of Applications that may be written, and how many are left for the
