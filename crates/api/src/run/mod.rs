@@ -107,6 +107,9 @@ lenient! {
         pub policies: Vec<String>,
         /// The gates.
         pub gates: Vec<RunGate>,
+        /// Digests of the targets that gates were opened for, as base64 of four bytes each, if gates
+        /// share them.
+        pub admitted: String,
         /// What it waits for, as in the status of the ApplicationSet.
         pub waiting_for: Vec<RunWait>,
         /// The failures, by signature (ST-043).
@@ -218,7 +221,8 @@ lenient! {
         pub opened_at: Option<Time>,
         /// The hash of the targets that it was opened for, if people have approved it.
         pub opened_for: String,
-        /// Digests of these targets: others are not let through before they are approved.
+        /// Digests of these targets, as base64 of four bytes each: others are not let through before
+        /// they are approved. With `admitted` in the status a bit for each of these instead.
         pub admits: String,
     } and extra
 

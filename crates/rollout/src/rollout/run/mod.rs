@@ -17,6 +17,7 @@
 //! promotions that follow from it, and on each Application that the run starts ([`Started`]),
 //! with the operation that starts it.
 
+mod admitted;
 mod estimate;
 mod failures;
 mod gates;

@@ -15,7 +15,7 @@ use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::CAPACITY;
 use super::timeline::{self, Transition};
-use super::{estimate, health_before, paused, without_effect};
+use super::{admitted, estimate, health_before, paused, without_effect};
 use crate::rollout::cut::cut;
 use crate::rollout::phase::Phase;
 use crate::rollout::policy::Rules;
@@ -104,7 +104,9 @@ impl State {
         let current = input.run;
         let (name, spec, status) = match current {
             Some(CurrentRun { name, spec, status, .. }) => {
-                (Some(name.to_owned()), spec.clone(), status.clone())
+                let mut status = status.clone();
+                admitted::unpack(&mut status);
+                (Some(name.to_owned()), spec.clone(), status)
             }
             None => (None, RolloutRunSpec::default(), RolloutRunStatus::default()),
         };
@@ -391,10 +393,15 @@ impl State {
             || self.superseded.is_some()
             || !late.is_empty()
             || !self.terminates.is_empty();
+        let is_of_shares = !is_urgent && run_status::differs_in_shares(&self.before, &status);
+        admitted::pack(&mut status);
+        if let Some((_, superseded)) = &mut self.superseded {
+            admitted::pack(superseded);
+        }
         is_recorded.then_some(RunDecision {
             name,
             new: self.new,
-            is_of_shares: !is_urgent && run_status::differs_in_shares(&self.before, &status),
+            is_of_shares,
             status,
             is_urgent,
             must_be_stored,
