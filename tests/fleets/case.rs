@@ -63,6 +63,9 @@ pub struct App {
     pub has_waves: bool,
     /// Whether each second commit removes an object, which is pruned.
     pub prunes: bool,
+    /// An object moves from Application to Application with each commit: the turn of this one, of
+    /// so many.
+    pub turn: Option<(u64, u64)>,
     /// How long a hook takes.
     pub sync: Duration,
     /// How long its workload takes.
@@ -121,6 +124,10 @@ pub enum What {
     Add(String),
     /// Somebody takes the owner references from the runs.
     Disown,
+    /// The settings of the controllers are deleted.
+    DeleteSettings,
+    /// They are created again.
+    CreateSettings,
     Fault(FleetFault),
 }
 
@@ -163,6 +170,8 @@ impl Entropy {
 
 /// A replica that does not renew its Lease for this time does not lead any more.
 const LEASE: Duration = Duration::from_secs(15);
+/// Settings that are there again are read within this time, whatever goes wrong meanwhile.
+const SETTINGS_READ: Duration = Duration::from_secs(120);
 /// Faults happen in this time.
 const FAULTS_WITHIN: u64 = 5 * 60;
 
@@ -226,7 +235,42 @@ impl Case {
                 apps[index].fails_at = Some(apart.range(1, last));
             }
         }
-        Self { seed, sets, apps, policy, is_first, replicas, events }
+        let mut case = Self { seed, sets, apps, policy, is_first, replicas, events };
+        // Drawn apart for the same reason.
+        if Entropy(SplitMix64::new(seed ^ 0x30ed_0000_0000_0000)).percent(40) {
+            case.move_one();
+        }
+        case.lose_settings(&mut Entropy(SplitMix64::new(seed ^ 0x5e77_0000_0000_0000)));
+        case
+    }
+
+    /// Lets the settings of the controllers be away for a while in some cases. Not where a process
+    /// may start meanwhile: it would know nothing of them.
+    fn lose_settings(&mut self, entropy: &mut Entropy) {
+        let begins = entropy.seconds(1, FAULTS_WITHIN / 2);
+        let ends = begins + entropy.seconds(1, 60);
+        let restarts = |event: &Event| match &event.what {
+            What::Restart => event.at <= ends + SETTINGS_READ,
+            What::Fault(FleetFault::Crash { .. }) => true,
+            _ => false,
+        };
+        if !entropy.percent(30) || self.replicas > 1 || self.events.iter().any(restarts) {
+            return;
+        }
+        self.events.push(Event { at: begins, what: What::DeleteSettings });
+        self.events.push(Event { at: ends, what: What::CreateSettings });
+        self.events.sort_by_key(|event| event.at);
+    }
+
+    /// Lets an object move among the Applications that stay.
+    pub fn move_one(&mut self) {
+        let stays = |name: &str| !self.is_removed(name);
+        let staying: Vec<bool> = self.apps.iter().map(|app| stays(&app.name)).collect();
+        let count = staying.iter().filter(|stays| **stays).count() as u64;
+        let staying = self.apps.iter_mut().zip(staying).filter(|(_, stays)| *stays);
+        for (turn, (app, _)) in (0..).zip(staying) {
+            app.turn = Some((turn, count));
+        }
     }
 
     /// The number of the last commit: the first is 1, what was there before is 0.
@@ -349,6 +393,7 @@ fn app(entropy: &mut Entropy, sets: &[Set], index: usize) -> App {
         has_hooks: entropy.percent(30),
         has_waves: entropy.percent(30),
         prunes: entropy.percent(25),
+        turn: None,
         sync: entropy.seconds(1, 20),
         health: entropy.seconds(1, 60),
         fails_at: entropy.percent(4).then(|| entropy.range(1, 3)),

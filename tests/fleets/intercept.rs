@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -23,6 +23,7 @@ fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, kube::Error> {
 pub struct Target {
     pub method: Method,
     pub resource: String,
+    pub name: String,
     pub subresource: String,
     pub is_watch: bool,
 }
@@ -31,6 +32,9 @@ pub struct Target {
 pub trait Break: Send + Sync {
     /// Whether objects of such an answer are changed.
     fn reads(&self, target: &Target) -> bool;
+
+    /// The answer for an object that does not exist.
+    fn missing(&self, target: &Target) -> Option<Value>;
 
     /// Changes an object that is read.
     fn read(&self, object: &mut Value);
@@ -57,6 +61,7 @@ impl Target {
         Self {
             method: request.method().clone(),
             resource: part(0),
+            name: part(1),
             subresource: part(2),
             is_watch: query.contains("watch=true"),
         }
@@ -72,6 +77,10 @@ pub fn intercept(inner: Client, broken: Arc<dyn Break>) -> Client {
             let target = Target::of(&request);
             if target.method == Method::GET {
                 let answer = inner.send(request).await?;
+                let is_missing = answer.status() == StatusCode::NOT_FOUND;
+                if let Some(object) = broken.missing(&target).filter(|_| is_missing) {
+                    return Ok(Response::new(whole(object.to_string().into())));
+                }
                 return match broken.reads(&target) && answer.status().is_success() {
                     true if target.is_watch => Ok(of_watch(answer, broken)),
                     true => of_read(answer, &*broken).await,

@@ -11,11 +11,12 @@ use http::{Method, Request};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use wavegate_controller::config::CONFIG_MAPS;
 use wavegate_simulation::Wrap;
 
 use crate::case::{Case, Size, What};
 use crate::intercept::{Break, Target, intercept};
-use crate::scenario::{BYSTANDER, DESTINATION};
+use crate::scenario::{BYSTANDER, CONTROL_PLANE, DESTINATION, MOVING};
 
 /// A way to be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub enum Mutation {
     /// The object of somebody else is changed.
     TouchesForeign,
     DeletesUnasked,
+    /// What an Application has handed over is deleted.
+    DeletesMoved,
+    /// Settings that vanish have their defaults.
+    ForgetsSettings,
     /// It does not say what it waits for.
     SaysNothing,
     /// It asks again and again.
@@ -58,7 +63,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::IgnoresMaxUpdate, "limits"),
         (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
@@ -72,6 +77,8 @@ impl Mutation {
         (Self::RunsHooksTwice, "hooks"),
         (Self::TouchesForeign, "foreign"),
         (Self::DeletesUnasked, "deletion"),
+        (Self::DeletesMoved, "deletion"),
+        (Self::ForgetsSettings, "order"),
         (Self::SaysNothing, "waits"),
         (Self::RunsHot, "pace"),
         (Self::ListsHot, "pace"),
@@ -92,6 +99,11 @@ impl Mutation {
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
             Self::ForgetsAborted => case.returns_after(&What::Abort),
             Self::ForgetsDisowned => case.returns_after(&What::Disown),
+            Self::DeletesMoved => {
+                case.has(|what| *what == What::Push)
+                    && case.apps.iter().any(|app| app.turn.is_some())
+            }
+            Self::ForgetsSettings => case.has(|what| *what == What::DeleteSettings),
             Self::RunsHooksTwice => case.apps.iter().any(|app| app.has_hooks),
             _ => true,
         }
@@ -153,6 +165,16 @@ impl Break for Broken {
             Mutation::TrustsOldHealth => target.resource == "deployments",
             _ => false,
         }
+    }
+
+    fn missing(&self, target: &Target) -> Option<Value> {
+        let is_forgotten = self.mutation == Mutation::ForgetsSettings
+            && target.resource == "configmaps"
+            && CONFIG_MAPS.contains(&&*target.name);
+        is_forgotten.then(|| {
+            let metadata = json!({"name": target.name, "namespace": CONTROL_PLANE});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        })
     }
 
     fn read(&self, object: &mut Value) {
@@ -280,6 +302,15 @@ impl Break for Broken {
             Mutation::TouchesForeign if resource == "deployments" && is_created => {
                 let path = format!("/api/v1/namespaces/{DESTINATION}/configmaps/{BYSTANDER}");
                 vec![request(Method::PATCH, &path, &json!({"data": {"by": name}}))]
+            }
+            // As the prune of the one that had it before.
+            Mutation::DeletesMoved if resource == "configmaps" && !is_created && name == MOVING => {
+                let id = &answer["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"];
+                if !once(id.to_string()) {
+                    return Vec::new();
+                }
+                let path = format!("/api/v1/namespaces/{DESTINATION}/configmaps/{MOVING}");
+                vec![request(Method::DELETE, &path, &Value::Null)]
             }
             Mutation::DeletesUnasked if resource == "deployments" && is_created => {
                 if !once(name.to_owned()) {

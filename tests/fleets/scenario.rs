@@ -19,6 +19,8 @@ pub const CONTROL_PLANE: &str = "argocd";
 pub const DESTINATION: &str = "fleet";
 /// The annotation with the number of the commit that an object is of.
 pub const COMMIT: &str = "example.com/commit";
+/// The object that moves from Application to Application.
+pub const MOVING: &str = "moving";
 /// An object of somebody else, in each namespace.
 pub const BYSTANDER: &str = "bystander";
 /// The gate of the policy.
@@ -130,6 +132,9 @@ pub fn objects(app: &App, commit: u64) -> Vec<Value> {
     if app.has_waves {
         objects.push(config(&names::first(name), &wave("-1")));
         objects.push(config(&names::last(name), &wave("2")));
+    }
+    if app.turn.is_some_and(|(turn, count)| commit % count == turn) {
+        objects.push(config(MOVING, &[]));
     }
     if app.prunes && commit.is_multiple_of(2) {
         objects.push(config(&names::pruned(name), &[]));
@@ -280,6 +285,8 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
             }
             What::Reset(commit) => FleetAction::Reset(*commit),
             What::Disown => FleetAction::Disown,
+            What::DeleteSettings => FleetAction::DeleteSettings,
+            What::CreateSettings => FleetAction::CreateSettings,
             What::Restart => FleetAction::Restart,
             What::Pause => FleetAction::Pause,
             What::Resume => FleetAction::Resume,

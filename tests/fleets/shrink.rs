@@ -61,6 +61,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     add(&|case| case.apps.iter_mut().for_each(|app| app.has_hooks = false));
     add(&|case| case.apps.iter_mut().for_each(|app| app.has_waves = false));
     add(&|case| case.apps.iter_mut().for_each(|app| app.prunes = false));
+    add(&|case| case.apps.iter_mut().for_each(|app| app.turn = None));
     add(&|case| case.apps.iter_mut().for_each(|app| app.fails_at = None));
     all
 }
@@ -79,5 +80,8 @@ impl Case {
             }
             _ => true,
         });
+        if self.apps.iter().any(|app| app.turn.is_some()) {
+            self.move_one();
+        }
     }
 }

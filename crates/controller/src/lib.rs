@@ -20,6 +20,7 @@ pub mod error;
 pub mod evaluator;
 pub mod health_scripts;
 pub mod leader;
+pub mod live_settings;
 pub mod metrics;
 pub mod orphans;
 mod runtime;

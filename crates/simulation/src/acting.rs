@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams};
 use kube_sim::workloads::OUTCOME_ANNOTATION;
 use kube_sim::{Disturbance, Effect};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::action::{FleetAction, FleetChange};
 use super::environment::{Environment, USER};
 use super::fault::{ControllerPart, FleetFault};
 use super::lifeline::Crash;
-use super::replica;
+use super::replica::{self, SETTINGS};
 use wavegate_api::policy::POLICY;
 use wavegate_api::run::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey, Raw as _};
@@ -60,7 +61,7 @@ impl Environment<'_> {
             FleetAction::Behave(names, change) => self.behave(names, change).await?,
             FleetAction::Restart => {
                 for number in 0..self.replicas.len() {
-                    self.restart(number).map_err(|error| error.to_string())?;
+                    self.restart(number);
                 }
             }
             FleetAction::ApiDown(time) => {
@@ -83,6 +84,15 @@ impl Environment<'_> {
             FleetAction::Fault(fault) => self.suffer(fault).await,
             FleetAction::Apply(object) => {
                 self.apply(object).await.map_err(|error| format!("{error:#}"))?;
+            }
+            FleetAction::DeleteSettings => {
+                let maps = Api::<ConfigMap>::namespaced(self.client.clone(), self.namespace);
+                let deleted = maps.delete(SETTINGS, &DeleteParams::default()).await;
+                deleted.map_err(|error| error_reason(&error))?;
+            }
+            FleetAction::CreateSettings => {
+                let settings = replica::settings(self.namespace);
+                self.apply(&settings).await.map_err(|error| format!("{error:#}"))?;
             }
             FleetAction::Degrade(names) => self.degrade(names).await?,
             FleetAction::Disown => self.disown().await?,

@@ -53,6 +53,10 @@ pub enum FleetAction {
     Skip(BTreeSet<String>),
     /// A user applies an object.
     Apply(Value),
+    /// The ConfigMap with the settings of the controllers is deleted.
+    DeleteSettings,
+    /// It is created again.
+    CreateSettings,
     /// Somebody takes the owner references from the current runs.
     Disown,
     /// Something goes wrong.
@@ -115,6 +119,8 @@ impl std::fmt::Display for FleetAction {
             Self::Apply(object) => {
                 write!(f, "a user applies {} {}", object.field("kind"), object.name())
             }
+            Self::DeleteSettings => f.write_str("the settings of the controllers are deleted"),
+            Self::CreateSettings => f.write_str("the settings are created again"),
             Self::Disown => f.write_str("somebody takes the owner references from the runs"),
             Self::Fault(fault) => fault.fmt(f),
         }

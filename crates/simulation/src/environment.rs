@@ -141,7 +141,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         environment.deploy(applications).await?;
     }
     for number in 0..scenario.replicas.max(1) {
-        let replica = environment.replica(number)?;
+        let replica = environment.replica(number);
         environment.replicas.push(replica);
     }
     if !is_first {
@@ -157,7 +157,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
 
 impl Environment<'_> {
     /// Starts a replica of the controllers.
-    pub fn replica(&self, number: usize) -> anyhow::Result<Replica> {
+    pub fn replica(&self, number: usize) -> Replica {
         let (clock, behind) = (self.clock.clone(), Arc::clone(&self.behind));
         let now = move || {
             let now = clock.now();
@@ -184,25 +184,25 @@ impl Environment<'_> {
     }
 
     /// Starts those again that were killed by a fault.
-    fn revive(&mut self) -> anyhow::Result<()> {
+    fn revive(&mut self) {
         for number in 0..self.replicas.len() {
             if self.replicas[number].lifeline.is_cut() {
-                self.restart(number)?;
+                self.restart(number);
             }
         }
-        Ok(())
     }
 
     /// Kills a replica, and starts it again.
-    pub fn restart(&mut self, number: usize) -> anyhow::Result<()> {
-        let new = self.replica(number)?;
+    pub fn restart(&mut self, number: usize) {
+        let new = self.replica(number);
         std::mem::replace(&mut self.replicas[number], new).kill();
-        Ok(())
     }
 
     /// Creates the objects; unless the creation itself is simulated, without what slows it down.
     async fn create(&self) -> anyhow::Result<()> {
         let mut applier = Applier::new(&self.client, USER);
+        let settings = replica::settings(self.namespace);
+        created(&settings, applier.apply(&settings).await)?;
         for object in &self.scenario.objects {
             let is_policy = object.kind() == POLICY;
             let object = match self.is_first() {
@@ -276,7 +276,7 @@ impl Environment<'_> {
             self.push(None).await;
         }
         let outcome = loop {
-            self.revive()?;
+            self.revive();
             while let Some(ScheduledAction { action, .. }) = match left.as_slice() {
                 [] => due(&mut remedies, began),
                 _ => due(&mut left, began),

@@ -1,17 +1,20 @@
 //! A process that runs the controllers.
 
-use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::lifeline::Lifeline;
+use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::connection::careful_client;
-use wavegate_controller::config::{Config, Flags};
+use wavegate_controller::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use wavegate_controller::leader::Candidate;
+use wavegate_controller::live_settings::{ConfigMaps, LiveSettings};
 use wavegate_controller::{Controllers, Led};
 use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;
@@ -52,29 +55,34 @@ pub(super) struct Common {
     pub clock: Clock,
 }
 
+/// The ConfigMap that the controllers read their settings from.
+pub(super) const SETTINGS: &str = CONFIG_MAPS[0];
+
+/// That ConfigMap.
+pub(super) fn settings(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": SETTINGS, "namespace": namespace},
+        "data": {PROGRESSIVE_SYNCS_KEY: "true"},
+    })
+}
+
 impl Replica {
     /// Starts a replica.
-    pub fn start(number: usize, client: Client, common: Common) -> anyhow::Result<Self> {
-        let config = Config::resolve(
-            Flags {
-                namespace: Some(common.namespace.clone()),
-                enable_progressive_syncs: Some(true),
-                concurrent_application_updates: Some(16),
-                enable_leader_election: Some(common.elects),
-                ..Flags::default()
-            },
-            &|_| None,
-            &BTreeMap::new(),
-        )?;
+    pub fn start(number: usize, client: Client, common: Common) -> Self {
         let lifeline = Lifeline::default();
         let client = careful_client(lifeline.client(client));
         let task = tokio::spawn(async move {
             loop {
-                process(number, &client, &common, &config).await;
+                match process(number, &client, &common).await {
+                    Ok(()) => {}
+                    Err(error) => tracing::warn!(number, %error, "the controllers have stopped"),
+                }
                 tokio::time::sleep(AGAIN).await;
             }
         });
-        Ok(Self { lifeline, task })
+        Self { lifeline, task }
     }
 
     /// Kills it: what it has sent is done, and nothing else.
@@ -84,24 +92,52 @@ impl Replica {
     }
 }
 
-/// From its start to its end.
-async fn process(number: usize, client: &Client, common: &Common, config: &Config) {
+/// From its start to its end, as `wavegate run`.
+async fn process(number: usize, client: &Client, common: &Common) -> anyhow::Result<()> {
     let Common { namespace, sources, clock, .. } = common;
+    let flags = Flags {
+        namespace: Some(namespace.clone()),
+        concurrent_application_updates: Some(16),
+        enable_leader_election: Some(common.elects),
+        ..Flags::default()
+    };
+    let environment: fn(&str) -> Option<String> = |_| None;
+    let maps = ConfigMaps::new(AbsentSettings::default());
+    let mut live = LiveSettings::new(flags.clone(), environment);
+    let none = |_| ready(());
+    let settings = maps.until_read(client, namespace, none).await;
+    let mut config = Config::resolve(flags, &environment, &settings)?;
     let shutdown = CancellationToken::new();
     let lease = config
         .leader_election
         .then(|| Candidate::new(client.clone(), namespace, identity(number), clock.clone()));
-    if let Some(candidate) = &lease
-        && candidate.acquire(&shutdown).await.is_none()
-    {
-        return;
+    if let Some(candidate) = &lease {
+        let acquired = tokio::select! {
+            biased;
+            acquired = candidate.acquire(&shutdown) => acquired,
+            () = maps.follow(client, namespace) => None,
+        };
+        if acquired.is_none() {
+            return Ok(());
+        }
+        let settings = maps.until_read(client, namespace, none).await;
+        config = live.resolve(&settings, &config)?;
     }
-    let settings = config.settings();
-    let controllers =
-        Controllers::new(client.clone(), settings, Arc::clone(sources), clock.clone());
-    match controllers.lead(lease.as_ref(), &shutdown, std::future::pending()).await {
-        Ok(Led::UntilShutdown | Led::UntilOutdated) => {}
-        Ok(Led::UntilLeaseLost) => tracing::info!(number, "the lease was lost"),
-        Err(error) => tracing::warn!(number, %error, "the controllers have stopped"),
+    loop {
+        let controllers =
+            Controllers::new(client.clone(), config.settings(), Arc::clone(sources), clock.clone());
+        let mut next = None;
+        let outdated = async {
+            let may_sync = |_| ready(Ok(()));
+            next = Some(live.changed(client, namespace, &maps, &config, may_sync).await);
+        };
+        match (controllers.lead(lease.as_ref(), &shutdown, outdated).await?, next) {
+            (Led::UntilOutdated, Some(next)) => config = next,
+            (Led::UntilLeaseLost, _) => {
+                tracing::info!(number, "the lease was lost");
+                return Ok(());
+            }
+            (Led::UntilShutdown | Led::UntilOutdated, _) => return Ok(()),
+        }
     }
 }

@@ -19,6 +19,7 @@ use wavegate_cluster::watch::failure;
 use wavegate_cluster::watch::trust::Trust;
 use wavegate_controller::config::{self, Config, Flags, SyncEngine};
 use wavegate_controller::leader::Candidate;
+use wavegate_controller::live_settings::{ConfigMaps, LiveSettings, UnreadConfigMap};
 use wavegate_controller::serve::{self, Readiness};
 use wavegate_controller::{self as controller, Controllers, Led};
 use wavegate_net::clock::Clock;
@@ -27,13 +28,8 @@ use wavegate_net::telemetry::{self, LogFormat};
 use wavegate_sandbox::{self as confined, Confinement};
 use wavegate_source::{self as source, Allow, ArtifactSettings, Repositories};
 
-mod config_maps;
-mod live_settings;
 mod other_controllers;
 mod setting_events;
-
-use config_maps::{ConfigMaps, Unread};
-use live_settings::LiveSettings;
 
 /// How long an HTTP server may take to end before the next one uses its address.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
@@ -69,7 +65,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     let client = crate::cli::cluster::client(args.context.as_deref()).await?;
-    let environment = |name: &str| std::env::var(name).ok();
+    let environment: fn(&str) -> Option<String> = |name| std::env::var(name).ok();
     // Twice, since the flags name the namespace of the ConfigMaps.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;
     let namespace = &first.application_sets.control_plane_namespace;
@@ -106,7 +102,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
     // Always the same, so that what a killed process has left there is found and removed.
     let temporary = std::env::temp_dir();
     let cache_dir = args.cache_dir.as_deref().unwrap_or(&temporary);
-    let mut live = LiveSettings::new(args.flags.clone());
+    let mut live = LiveSettings::new(args.flags.clone(), environment);
     live.start(&mut config)?;
     let confinement = config.applications.render.programs.confinement;
     let artifacts = config.applications.artifacts.clone();
@@ -190,8 +186,15 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
             tokio::spawn(async move { setting_events::write(&client, &namespace, problems).await });
         }
         let mut next = None;
+        let may_sync = |config: Config| {
+            let client = client.clone();
+            async move {
+                let checked = other_controllers::check(&client, &config).await;
+                checked.map_err(|error| error.to_string())
+            }
+        };
         let outdated = async {
-            next = Some(live.changed(&client, namespace, &maps, &config).await);
+            next = Some(live.changed(&client, namespace, &maps, &config, may_sync).await);
         };
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
@@ -397,7 +400,7 @@ async fn read_config_maps(
 ) -> BTreeMap<String, String> {
     let namespace = &config.application_sets.control_plane_namespace;
     let mut waiting = None;
-    let failed = async |Unread { name, error, is_refused }: Unread| {
+    let failed = |UnreadConfigMap { name, error, is_refused }: UnreadConfigMap| {
         if waiting.is_none() {
             waiting = waits();
         }
@@ -409,13 +412,16 @@ async fn read_config_maps(
         let unread = format!("ConfigMap {namespace}/{name} cannot be read: {error}");
         readiness.wait_for(&redact::redact_text(&unread));
         // Nothing else says it: the sets would keep the status of the last run.
-        if is_refused && !config.application_sets.dry_run {
-            let audience = controller::unread::Audience {
-                namespace: namespace.clone(),
-                others: config.application_sets.namespaces.clone(),
-            };
-            let clock = Clock::system();
-            controller::unread::report_unread(client, &audience, &unread, &clock).await;
+        let is_reported = is_refused && !config.application_sets.dry_run;
+        async move {
+            if is_reported {
+                let audience = controller::unread::Audience {
+                    namespace: namespace.clone(),
+                    others: config.application_sets.namespaces.clone(),
+                };
+                let clock = Clock::system();
+                controller::unread::report_unread(client, &audience, &unread, &clock).await;
+            }
         }
     };
     let settings = maps.until_read(client, namespace, failed).await;

@@ -1,4 +1,5 @@
-//! The controllers delete nothing that was not asked to be deleted.
+//! The controllers delete nothing that was not asked to be deleted. What moves from one Application
+//! to another is not.
 
 use kube_sim::{EventType, Exchange};
 

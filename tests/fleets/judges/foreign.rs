@@ -4,7 +4,7 @@
 use kube_sim::Exchange;
 
 use super::{Judge, Known, Verdict};
-use crate::scenario::{BYSTANDER, CONTROL_PLANE, DESTINATION, names};
+use crate::scenario::{BYSTANDER, CONTROL_PLANE, DESTINATION, MOVING, names};
 use crate::world::{Changed, Kind};
 
 pub struct Foreign;
@@ -45,7 +45,8 @@ fn is_own(known: &Known<'_>, changed: &Changed) -> bool {
         Kind::Deployment => is_of(|app| vec![app.to_owned()]),
         Kind::Job => is_of(|app| vec![names::before(app), names::after(app)]),
         Kind::ConfigMap => {
-            is_of(|app| vec![names::first(app), names::last(app), names::pruned(app)])
+            let moves = &*key.name == MOVING && &*key.namespace == DESTINATION;
+            moves || is_of(|app| vec![names::first(app), names::last(app), names::pruned(app)])
         }
         Kind::Other => {
             let is_record = ["events", "leases"].contains(&&*key.resource);

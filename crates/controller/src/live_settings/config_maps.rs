@@ -1,4 +1,4 @@
-//! Reads the ConfigMaps of the control plane.
+//! Reads the ConfigMaps of the control plane, and keeps what those had that are gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
+use crate::config::CONFIG_MAPS;
 use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::failure;
-use wavegate_controller::config::CONFIG_MAPS;
 
 /// How [`AbsentSettings`] name them.
 const SOURCES: [&str; CONFIG_MAPS.len()] =
@@ -28,7 +28,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// Why a ConfigMap cannot be read.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub struct UnreadConfigMap {
     /// Its name.
     pub name: &'static str,
     /// The reason, in one line.
@@ -39,7 +39,7 @@ pub(super) struct Unread {
 
 /// The ConfigMaps as they were read last.
 #[derive(Debug)]
-pub(super) struct ConfigMaps {
+pub struct ConfigMaps {
     /// The keys of those that existed at least once.
     known: Mutex<BTreeMap<&'static str, BTreeMap<String, String>>>,
     /// Where those are named that had keys and are gone.
@@ -55,11 +55,11 @@ impl ConfigMaps {
     /// The keys of the ConfigMaps, which are read again until the API server shows all of them;
     /// `failed` is called after each attempt without success. The last keys of one that does not
     /// exist any more count: what they guard must not be open while it is created again.
-    pub async fn until_read(
+    pub async fn until_read<F: Future<Output = ()>>(
         &self,
         client: &Client,
         namespace: &str,
-        mut failed: impl AsyncFnMut(Unread),
+        mut failed: impl FnMut(UnreadConfigMap) -> F,
     ) -> BTreeMap<String, String> {
         let mut settings = BTreeMap::new();
         for (name, source) in CONFIG_MAPS.into_iter().zip(SOURCES) {
@@ -92,7 +92,7 @@ impl ConfigMaps {
                     continue;
                 }
             }
-            self.until_read(client, namespace, async |_| {}).await;
+            self.until_read(client, namespace, |_| std::future::ready(())).await;
         }
         // The watches never end.
         std::future::pending().await
@@ -126,11 +126,11 @@ pub(super) fn config_map_events(
 }
 
 /// The keys of one of them; `None` when it does not exist.
-async fn config_map_until_read(
+async fn config_map_until_read<F: Future<Output = ()>>(
     client: &Client,
     namespace: &str,
     name: &'static str,
-    failed: &mut impl AsyncFnMut(Unread),
+    failed: &mut impl FnMut(UnreadConfigMap) -> F,
 ) -> Option<BTreeMap<String, String>> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let (first, longest) = PAUSES;
@@ -143,7 +143,7 @@ async fn config_map_until_read(
             Ok(Err(error)) => (failure::error_reason(&error), !failure::is_transient(&error)),
             Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
         };
-        failed(Unread { name, error, is_refused }).await;
+        failed(UnreadConfigMap { name, error, is_refused }).await;
         tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
     }
 }

@@ -8,26 +8,31 @@ use futures::StreamExt as _;
 use kube::Client;
 use kube::runtime::watcher;
 
-use super::config_maps::{ConfigMaps, Unread, config_map_events};
-use super::other_controllers;
+use crate::config::{Config, ConfigError, Flags};
 use wavegate_application::argocd_cache::RedisSettings;
 use wavegate_cluster::act::redis;
-use wavegate_controller::config::{Config, ConfigError, Flags};
 use wavegate_net::redact;
+
+mod config_maps;
+
+use config_maps::config_map_events;
+pub use config_maps::{ConfigMaps, UnreadConfigMap};
 
 /// Changes that come together, such as those of both ConfigMaps, are read together.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// The settings of a running process.
 #[derive(Debug)]
-pub(super) struct LiveSettings {
+pub struct LiveSettings {
     flags: Flags,
+    /// The variables of the process.
+    environment: fn(&str) -> Option<String>,
     /// What the log has about them, so that it has it once.
-    said: Said,
+    logged: Logged,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Logged {
     /// Why the last ones cannot be used; empty for nothing.
     refused: String,
     /// Why Redis cannot be used; empty for nothing.
@@ -37,9 +42,9 @@ struct Said {
 }
 
 impl LiveSettings {
-    /// Those of a process with these flags.
-    pub fn new(flags: Flags) -> Self {
-        Self { flags, said: Said::default() }
+    /// Those of a process with these flags and variables.
+    pub fn new(flags: Flags, environment: fn(&str) -> Option<String>) -> Self {
+        Self { flags, environment, logged: Logged::default() }
     }
 
     /// Switches off a Redis that cannot be used: the settings of a process that starts must not
@@ -55,7 +60,7 @@ impl LiveSettings {
         if flags.redis.is_some() || flags.sentinel.is_some() {
             return Err(error);
         }
-        self.said.redis = error.to_string();
+        self.logged.redis = error.to_string();
         tracing::error!(
             %error,
             "Redis is not used: Argo CD's web page will show nothing of Applications, and the \
@@ -68,14 +73,15 @@ impl LiveSettings {
     /// Returns the settings once they differ from those that are `used`. Whatever a ConfigMap
     /// holds besides settings of the controllers is no change. Settings that cannot be used are
     /// logged, and the ones in use stay.
-    /// So do those of a ConfigMap that is gone, and those that would start work that another
-    /// controller does.
-    pub async fn changed(
+    /// So do those of a ConfigMap that is gone, and those of another sync engine that `may_sync`
+    /// refuses with its reason: somebody else may do that work.
+    pub async fn changed<F: Future<Output = Result<(), String>>>(
         &mut self,
         client: &Client,
         namespace: &str,
         maps: &ConfigMaps,
         used: &Config,
+        may_sync: impl Fn(Config) -> F,
     ) -> Config {
         let mut events = config_map_events(client, namespace);
         let mut unread = String::new();
@@ -94,7 +100,7 @@ impl LiveSettings {
             }
             tokio::time::sleep(SETTLE).await;
             // The change is noticed once, so it is read until it is known.
-            let failed = async |Unread { name, error, .. }: Unread| {
+            let failed = |UnreadConfigMap { name, error, .. }: UnreadConfigMap| {
                 if unread != error {
                     tracing::warn!(
                         error,
@@ -103,31 +109,32 @@ impl LiveSettings {
                     );
                     unread = error;
                 }
+                std::future::ready(())
             };
             let settings = maps.until_read(client, namespace, failed).await;
             unread.clear();
-            let resolved = self.resolve(&settings, used).map_err(anyhow::Error::from);
+            let resolved = self.resolve(&settings, used).map_err(|error| error.to_string());
             let checked = match resolved {
                 Ok(config) if config.sync_engine != used.sync_engine => {
-                    other_controllers::check(client, &config).await.map(|()| config)
+                    may_sync(config.clone()).await.map(|()| config)
                 }
                 resolved => resolved,
             };
             match checked {
                 Ok(config) => {
-                    self.said.refused.clear();
+                    self.logged.refused.clear();
                     if config != *used {
                         return config;
                     }
                 }
                 Err(error) => {
-                    let error = redact::redact_text(&error.to_string()).into_owned();
-                    if self.said.refused != error {
+                    let error = redact::redact_text(&error).into_owned();
+                    if self.logged.refused != error {
                         tracing::error!(
                             error,
                             "the changed settings cannot be used, the former ones stay"
                         );
-                        self.said.refused = error;
+                        self.logged.refused = error;
                     }
                 }
             }
@@ -147,16 +154,15 @@ impl LiveSettings {
         settings: &BTreeMap<String, String>,
         used: &Config,
     ) -> Result<Config, ConfigError> {
-        let environment = |name: &str| std::env::var(name).ok();
-        let mut config = Config::resolve(self.flags.clone(), &environment, settings)?;
+        let mut config = Config::resolve(self.flags.clone(), &self.environment, settings)?;
         config.check()?;
         let fixed = config.keep_fixed(used);
-        for key in fixed.iter().filter(|key| !self.said.fixed.contains(key)) {
+        for key in fixed.iter().filter(|key| !self.logged.fixed.contains(key)) {
             tracing::warn!(
                 "{key} has changed, and needs a restart of the process; its former value stays"
             );
         }
-        self.said.fixed = fixed;
+        self.logged.fixed = fixed;
         self.keep_redis(&mut config, used);
         Ok(config)
     }
@@ -165,16 +171,16 @@ impl LiveSettings {
     /// regardless.
     fn keep_redis(&mut self, config: &mut Config, used: &Config) {
         let Err(error) = usable(&config.applications.redis) else {
-            self.said.redis.clear();
+            self.logged.redis.clear();
             return;
         };
         let error = error.to_string();
-        if self.said.redis != error {
+        if self.logged.redis != error {
             tracing::error!(
                 error,
                 "the changed settings of Redis cannot be used, the former ones stay"
             );
-            self.said.redis = error;
+            self.logged.redis = error;
         }
         config.applications.redis = used.applications.redis.clone();
     }
@@ -194,9 +200,9 @@ mod tests {
     use kube_sim::Server;
     use serde_json::json;
     use wavegate_cluster::watch::absent_settings::AbsentSettings;
-    use wavegate_controller::config::CONFIG_MAPS;
 
     use super::*;
+    use crate::config::CONFIG_MAPS;
 
     /// Settings that guard, by their ConfigMap.
     const GUARDS: [(&str, &str, &str); 14] = [
@@ -219,13 +225,13 @@ mod tests {
     const CM: &str = CONFIG_MAPS[1];
 
     async fn read(maps: &ConfigMaps, client: &Client) -> Config {
-        let failed = async |unread: Unread| panic!("{unread:?}");
+        let failed = |unread: UnreadConfigMap| -> std::future::Ready<()> { panic!("{unread:?}") };
         let mut settings = maps.until_read(client, "default", failed).await;
         // Without it, the generators would have to be limited (AS-504).
         settings.insert("applicationsetcontroller.enable.scm.providers".into(), "false".into());
         let environment = |_: &str| None;
         let used = Config::resolve(Flags::default(), &environment, &settings).unwrap();
-        LiveSettings::new(Flags::default()).resolve(&settings, &used).unwrap()
+        LiveSettings::new(Flags::default(), |_| None).resolve(&settings, &used).unwrap()
     }
 
     #[tokio::test]
