@@ -243,7 +243,7 @@ async fn loud(site: &Site, run: &mut Process, silent: u16, slow: u16) {
         let far = json!({"name": "hanging", "namespace": "default"});
         create(format!("far-{number}"), "hanging", json!({"destination": far})).await;
     }
-    let sinks: Vec<Value> = (0..20)
+    let sinks: Vec<Value> = (0..10)
         .map(|number| {
             let url = format!("http://127.0.0.1:{silent}/{number}");
             json!({"url": url})
