@@ -17,8 +17,12 @@ use crate::support::cluster::KUBECONFIG;
 
 /// Why a block of commands is not run, and how many there are. One that can be run is
 /// tested; so the reasons are few.
-const REASONS: [(&str, usize); 3] =
-    [("builds the program", 2), ("needs a container engine", 2), ("takes hours", 3)];
+const REASONS: [(&str, usize); 4] = [
+    ("builds the program", 2),
+    ("needs a container engine", 2),
+    ("needs helm", 2),
+    ("takes hours", 3),
+];
 
 /// How long a `retry` may take.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -64,8 +68,8 @@ mod cluster {
 }
 
 /// Where a page runs: what its reader's kubeconfig leads to.
-struct Cluster {
-    kubeconfig: PathBuf,
+pub(super) struct Cluster {
+    pub kubeconfig: PathBuf,
     is_shared: bool,
     _files: Option<TempDir>,
     _stop: Option<DropGuard>,
@@ -73,7 +77,7 @@ struct Cluster {
 
 impl Cluster {
     /// A new and empty one.
-    async fn embedded() -> Self {
+    pub async fn embedded() -> Self {
         let server = Server::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let files = tempfile::tempdir().unwrap();
