@@ -79,7 +79,7 @@ mod operation_steps;
 mod option_effects;
 mod orphans;
 mod plugins;
-mod programs;
+pub(crate) mod programs;
 mod readers;
 mod readers_follow;
 mod readers_payloads;
