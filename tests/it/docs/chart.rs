@@ -322,7 +322,9 @@ fn through_the_life_of_a_release(kubeconfig: &Path, has_definitions: bool) {
             arguments.extend(more);
             helm.ok(&arguments)
         };
-        let installed = run("install", &["--create-namespace", "--set", "approvals=true"]);
+        // The embedded server has no such kind.
+        let approvals = format!("approvals={has_definitions}");
+        let installed = run("install", &["--create-namespace", "--set", &approvals]);
         assert!(installed.contains("Wavegate runs in namespace"), "{installed}");
         let manifest = helm.ok(&["get", "manifest", &name, "-n", &name]);
         let definitions = manifest.matches("kind: CustomResourceDefinition").count();

@@ -34,7 +34,7 @@ pub async fn only_what_was_unhealthy_before_the_run_is_excused_as_st_041(mut wor
     .await;
     commit(&world, &members, "v1");
     create(&world, "fleet", &members, &[("dev", json!(null)), ("prod", json!(null))]).await;
-    world.start(&Setup::default()).await;
+    world.start_process(&Setup::default()).await;
     let at_the_gate = |run: &Value, name: &str| {
         phase(run) == "AwaitingApproval" && run["metadata"]["name"] == name
     };
