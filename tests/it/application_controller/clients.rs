@@ -237,6 +237,7 @@ async fn a_tracked_namespace_has_its_metadata_without_create_namespace_k_18() {
     let metadata = json!({"labels": {"team": "a"}, "annotations": {"note": "b"}});
     let policy = json!({"spec": {"syncPolicy": {"managedNamespaceMetadata": metadata}}});
     world.patch("app", policy).await;
+    world.refresh("app").await;
     world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     let app = world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
     let live = world.get("v1", "Namespace", "", "web").await;

@@ -193,11 +193,11 @@ async fn a_hard_refresh_finds_tracked_objects_of_other_kinds_se_432() {
         // The second one is watched, since the first one was found.
         world.create("v1", "Service", &late).await;
         if name == "first" {
-            world.refresh("app").await;
+            world.ask_refresh("app").await;
+            world.rest().await;
             let app = world.app("app").await;
             assert!(row(&app, name).is_null(), "{}", app["status"]);
-            let hard = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "hard"}}});
-            world.patch("app", hard).await;
+            world.refresh("app").await;
         }
         let found = |app: &Value| row(app, name)["requiresPruning"] == true;
         world.until("app", "found", found).await;
