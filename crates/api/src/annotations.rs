@@ -171,12 +171,10 @@ pub fn annotation_items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
 }
 
 /// Sync wave of an object (SE-186): the sync-wave annotation, else Helm's hook weight,
-/// else 0. A value that is not a number counts as absent; a value out of range is
-/// clamped.
-pub fn sync_wave(object: &Value) -> i32 {
-    let wave = |key| annotation_of(object, key).and_then(|text| text.parse::<i64>().ok());
-    let wave = wave(SYNC_WAVE).or_else(|| wave(HELM_HOOK_WEIGHT)).unwrap_or(0);
-    i32::try_from(wave).unwrap_or(if wave < 0 { i32::MIN } else { i32::MAX })
+/// else 0. A value that is not a number of 64 bits counts as absent.
+pub fn sync_wave(object: &Value) -> i64 {
+    let wave = |key| annotation_of(object, key).and_then(|text| text.parse().ok());
+    wave(SYNC_WAVE).or_else(|| wave(HELM_HOOK_WEIGHT)).unwrap_or(0)
 }
 
 /// Kind of a refresh (SE-377).

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::cluster::ClusterScope;
+
 resource! {
     /// Restricts the sources, destinations, resources and sync times of Applications.
     pub struct AppProject("appprojects") {
@@ -30,6 +32,16 @@ impl Inherited {
             None => (index, None),
         }
     }
+}
+
+/// The repositories and clusters that are reserved for a project, by `project` of their Secrets.
+/// Each is permitted in it without an entry of a list (SE-070, SE-071).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReservedSecrets {
+    /// URLs of repositories.
+    pub repositories: Vec<String>,
+    /// URLs of clusters, without a trailing slash, and what may be managed there.
+    pub clusters: Vec<(String, ClusterScope)>,
 }
 
 lenient! {
@@ -72,6 +84,10 @@ lenient! {
         #[serde(skip)]
         #[schemars(skip)]
         pub inherited: Inherited,
+        /// What Secrets permit; never read or written.
+        #[serde(skip)]
+        #[schemars(skip)]
+        pub reserved: ReservedSecrets,
     } and extra
 
     /// A role of users and tokens.

@@ -133,7 +133,7 @@ pub fn parse_documents(text: &str) -> Result<Vec<Document>, YamlError> {
 
 /// Like [`parse_documents`], with another limit than [`MAX_MEMORY`].
 pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, YamlError> {
-    let text = without_mark(text);
+    let text = &*without_marks(text);
     if text.trim_start().starts_with(['{', '[']) {
         match json_documents(text, memory) {
             Ok(documents) => return Ok(documents),
@@ -307,6 +307,32 @@ pub fn to_json(value: &Value) -> String {
 pub fn to_string_all<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<String, YamlError> {
     let texts: Vec<String> = values.into_iter().map(to_string).collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
+}
+
+/// The text without the byte order marks before its documents. `kubectl` splits a stream at its
+/// `---` lines and parses each document by itself, so that each may begin with a mark, as in files
+/// that were put together. Here they are parsed as one stream, which has one limit for all.
+fn without_marks(text: &str) -> Cow<'_, str> {
+    const MARK: char = '\u{feff}';
+    if !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let is_separator = |line: &str| {
+        let rest = line.strip_prefix("---").map(str::trim_start);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+    };
+    let mut clean = String::with_capacity(text.len());
+    let mut is_start = true;
+    for line in text.split_inclusive('\n') {
+        let unmarked = line.strip_prefix(MARK);
+        let unmarked = unmarked.filter(|line| is_start || is_separator(line));
+        let line = unmarked.unwrap_or(line);
+        // A comment may come before the mark.
+        is_start = is_separator(line)
+            || is_start && (line.trim().is_empty() || line.trim_start().starts_with('#'));
+        clean.push_str(line);
+    }
+    Cow::Owned(clean)
 }
 
 /// The text without a leading byte order mark.

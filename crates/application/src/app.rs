@@ -11,6 +11,7 @@ use super::spec::normalized_spec;
 use wavegate_api::annotations::Refresh;
 use wavegate_api::app_view::SpecView;
 use wavegate_api::operation::{Operation, OperationState, Requested};
+use wavegate_api::raw::object_at;
 use wavegate_api::{ApplicationStatus, Raw, read_leniently};
 use wavegate_engine::merge_patch::apply_change;
 
@@ -77,6 +78,8 @@ pub struct App {
     before: Arc<Fields>,
     fields: Arc<Fields>,
     spec: OnceLock<SpecView>,
+    /// Whether a comparison has decided its sync status and its health.
+    is_judged: bool,
     /// Whether the stored state of the operation goes, with all that is not known of it.
     forgets_operation: bool,
 }
@@ -88,7 +91,7 @@ impl App {
         let before = Arc::new(Fields::of(&stored));
         let (raw, fields) = (Arc::clone(&stored), Arc::clone(&before));
         let spec = OnceLock::new();
-        Self { stored, raw, before, fields, spec, forgets_operation: false }
+        Self { stored, raw, before, fields, spec, is_judged: false, forgets_operation: false }
     }
 
     /// The Application as it is stored.
@@ -132,9 +135,34 @@ impl App {
         self.status.operation_state = state;
     }
 
+    /// A comparison decides its sync status and its health. Where the stored status has none yet,
+    /// or an empty text, as when Argo CD's API server creates an Application, both are written:
+    /// they read as `Unknown`, and that alone would be no change.
+    pub fn judge(&mut self) {
+        self.is_judged = true;
+        let is_first = self.stored.text("/status/health/status").is_empty();
+        if is_first && self.status.health.is_some() {
+            self.status.health = None;
+        }
+    }
+
+    /// The words of a comparison that are not stored yet, each with its place in the status.
+    fn unwritten_words(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let status = &self.fields.status;
+        let health = status.health.as_ref().map(|health| health.status.as_str());
+        let words = [("sync", Some(status.sync.status.as_str())), ("health", health)];
+        let is_judged = self.is_judged;
+        let is_stored = words
+            .map(|(place, _)| !self.stored.text(&format!("/status/{place}/status")).is_empty());
+        words.into_iter().zip(is_stored).filter_map(move |((place, word), is_stored)| {
+            word.filter(|_| is_judged && !is_stored).map(|word| (place, word))
+        })
+    }
+
     /// The Application with what was decided; `None` when that changes nothing.
     pub fn written(&self) -> Option<Value> {
         let is_same = Arc::ptr_eq(&self.before, &self.fields) || self.before == self.fields;
+        let is_same = is_same && self.unwritten_words().next().is_none();
         if is_same && !self.forgets_operation && Arc::ptr_eq(&self.raw, &self.stored) {
             return None;
         }
@@ -148,6 +176,12 @@ impl App {
         }
         drop_equal(&mut before.status, &mut fields.status);
         apply_change(&mut raw, &json!(before), &json!(fields));
+        for (place, word) in self.unwritten_words() {
+            let status = raw.as_object_mut().and_then(|raw| object_at(raw, "status"));
+            if let Some(part) = status.and_then(|status| object_at(status, place)) {
+                part.insert("status".to_owned(), word.into());
+            }
+        }
         Some(raw)
     }
 }

@@ -177,6 +177,15 @@ impl RepositorySecrets {
         Version { secrets, trust: self.trust.version() }
     }
 
+    /// The URLs in normal form of the repositories that are reserved for a project.
+    pub fn reserved_for(&self, project: &str) -> Vec<String> {
+        let all = self.all.read();
+        let own = all
+            .values()
+            .filter(|entry| !entry.prefix && !entry.normal.is_empty() && entry.project == project);
+        own.map(|entry| entry.normal.clone()).collect()
+    }
+
     /// Whether there are credentials for a repository, but only of other projects.
     pub fn is_reserved(&self, url: &str, project: &str) -> bool {
         let wanted = RepositoryUrl::of(url).folded();

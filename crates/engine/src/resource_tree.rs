@@ -38,7 +38,7 @@ pub struct LiveObject {
     /// `metadata.creationTimestamp`.
     pub created_at: String,
     /// Its sync wave.
-    pub wave: i32,
+    pub wave: i64,
     /// Its health; `None` when its kind has no check, or its content was not read.
     pub health: Option<Health>,
     /// Names of its claim templates, of a StatefulSet.

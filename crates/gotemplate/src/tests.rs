@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::go::{Env, GoTemplate, Random, TemplateLimits, TemplateOptions};
+use super::go::{Env, GoTemplate, Random, SharedParameters, TemplateLimits, TemplateOptions};
 use super::{TemplateError, float_text, normalize_name, simple, slugify_name};
 
 /// One recorded result of the Go engine.
@@ -469,5 +469,93 @@ proptest! {
                 let _ = template.execute_in(&params, &limits, &mut fixed_env());
             }
         }
+    }
+}
+
+/// What functions change is there for the templates after it, also when one fails.
+#[test]
+fn parameters_are_shared_by_templates() {
+    let data =
+        object(json!({"n": "a", "cfg": {"x": 1, "gone": 1}, "over": {"x": 7, "y": {"z": 3}}}));
+    let mut shared = SharedParameters::new(&data, &[]);
+    let limits = TemplateLimits::default();
+    let mut run = |text: &str| {
+        let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
+        template.execute_shared(&mut shared, &limits, &mut fixed_env())
+    };
+    let cases = [
+        (r#"{{ $_ := set . "full" (printf "web-%s" .n) }}{{ .full }}"#, "web-a"),
+        ("{{ .full }}", "web-a"),
+        (r#"{{ $_ := unset .cfg "gone" }}{{ .cfg | toJson }}"#, r#"{"x":1}"#),
+        ("{{ $_ := mergeOverwrite .cfg .over }}{{ .cfg.x }}", "7"),
+        // The nested map is the one of the other parameter.
+        (r#"{{ $_ := set .over.y "z" 4 }}{{ .cfg.y.z }}"#, "4"),
+        // A copy is another map.
+        (r#"{{ $_ := set (deepCopy .cfg) "x" 0 }}{{ .cfg.x }}"#, "7"),
+        // Types stay, as in Go.
+        ("{{ eq .cfg.y.z 4 }}", "true"),
+        // A map that contains itself.
+        (r#"{{ $_ := set .cfg "self" .cfg }}{{ .cfg.self.self.x }}"#, "7"),
+        ("{{ .cfg.self.x }}", "7"),
+        (r#"{{ $_ := unset .cfg "self" }}{{ len .cfg }}"#, "2"),
+    ];
+    for (text, want) in cases {
+        assert_eq!(run(text).as_deref(), Ok(want), "{text}");
+    }
+    let failed = r#"{{ $_ := set . "kept" 1 }}{{ fail "no" }}"#;
+    assert!(run(failed).is_err());
+    assert_eq!(run("{{ .kept }}").as_deref(), Ok("1"));
+    let changed = shared.changed_values(&limits).unwrap().unwrap();
+    let want = json!({"n": "a", "full": "web-a", "kept": 1, "cfg": {"x": 7, "y": {"z": 4}},
+        "over": {"x": 7, "y": {"z": 4}}});
+    assert_eq!(Value::Object(changed), want);
+    assert!(SharedParameters::new(&data, &[]).changed_values(&limits).is_none());
+}
+
+/// All templates that change something have one budget; those that only read have one each.
+#[test]
+fn templates_with_shared_parameters_keep_no_more_than_one_may() {
+    let mut shared = SharedParameters::new(&object(json!({"a": {}})), &[]);
+    let limits = TemplateLimits { memory_bytes: 1 << 20, ..TemplateLimits::default() };
+    let mut run = |text: &str| {
+        let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
+        template.execute_shared(&mut shared, &limits, &mut fixed_env())
+    };
+    for _ in 0..100 {
+        assert!(run(r#"{{ len (repeat 300000 "x") }}"#).is_ok());
+    }
+    let mut kept = 0;
+    let last = loop {
+        match run(&format!(r#"{{{{ $_ := set .a "k{kept}" (repeat 300000 "x") }}}}"#)) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    // A text counts where it is made and where it is put.
+    assert!((1..4).contains(&kept), "{kept}");
+    assert!(last.is_limit(), "{last}");
+    let mut shared = SharedParameters::new(&object(json!({"a": {}})), &[]);
+    let text = r#"{{ $_ := set .a "self" .a }}"#;
+    let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
+    template.execute_shared(&mut shared, &limits, &mut fixed_env()).unwrap();
+    assert!(shared.changed_values(&limits).unwrap().is_err(), "a map that contains itself");
+}
+
+/// Go has one U+FFFD for each byte of a character that was cut.
+#[test]
+fn text_that_is_cut_inside_a_character_is_as_in_go() {
+    let cases = [
+        ("{{ trunc 2 \"\u{6f22}x\" }}", "\u{fffd}\u{fffd}"),
+        ("{{ trunc 3 \"a\u{6f22}\" }}", "a\u{fffd}\u{fffd}"),
+        ("{{ trunc -3 \"\u{1f600}b\" }}", "\u{fffd}\u{fffd}b"),
+        ("{{ trunc 2 \"\u{6f22}\" | toJson }}", r#""\ufffd\ufffd""#),
+        ("{{ trunc 2 \"\u{6f22}\" | quote }}", r#""\xe6\xbc""#),
+        ("{{ trunc 2 \"\u{6f22}\" | upper }}", "\u{fffd}\u{fffd}"),
+        ("{{ trunc 4 \"\u{6f22}\u{e9}\" }}", "\u{6f22}\u{fffd}"),
+    ];
+    for (text, want) in cases {
+        let template = GoTemplate::parse(text, &TemplateOptions::default()).unwrap();
+        let got = template.execute(&object(json!({})), &TemplateLimits::default());
+        assert_eq!(got.as_deref(), Ok(want), "{text}");
     }
 }

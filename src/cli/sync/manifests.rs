@@ -119,7 +119,7 @@ impl Manifests {
             if key.namespace.is_empty() && !of_cluster(object) {
                 key.namespace.clone_from(&self.namespace);
             }
-            Some((key, i64::from(sync_wave(object))))
+            Some((key, sync_wave(object)))
         };
         self.objects.iter().filter_map(wave).collect()
     }

@@ -199,3 +199,61 @@ async fn a_termination_leaves_hooks_that_had_completed_k_13() {
     assert!(done.is_object(), "a completed hook stays, whatever its policy");
     assert!(done["metadata"]["finalizers"].is_null(), "{done}");
 }
+
+/// Argo CD's API server creates an Application with an empty status: a first comparison that fails
+/// writes what it is (SE-055).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_comparison_that_fails_is_unknown_k_15() {
+    let world = World::start().await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let mut app = world.application("app", "missing");
+    app["status"] = json!({
+        "health": {}, "summary": {}, "sync": {"status": "", "comparedTo": {"source": {"repoURL": ""}}},
+    });
+    world.create_app(&app).await;
+    let failed = |app: &Value| condition(app, "ComparisonError", "app path does not exist");
+    let app = world.until("app", "compared", failed).await;
+    assert_eq!(app["status"]["sync"]["status"], "Unknown", "{}", app["status"]);
+    assert_eq!(app["status"]["health"]["status"], "Healthy", "{}", app["status"]);
+    assert!(app["status"]["health"]["lastTransitionTime"].is_string(), "{}", app["status"]);
+    let version = app["metadata"]["resourceVersion"].clone();
+    world.rest().await;
+    assert_eq!(world.app("app").await["metadata"]["resourceVersion"], version, "written once");
+}
+
+/// A namespace that was in the source once has the metadata of the spec also without
+/// `CreateNamespace` (SE-144).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tracked_namespace_has_its_metadata_without_create_namespace_k_18() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}});
+    let revision = world.commit_file("app/web.json", &namespace.to_string());
+    world.create_app(&world.application("app", "app")).await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
+
+    world.remove("app/web.json");
+    let revision = world.commit();
+    let metadata = json!({"labels": {"team": "a"}, "annotations": {"note": "b"}});
+    let policy = json!({"spec": {"syncPolicy": {"managedNamespaceMetadata": metadata}}});
+    world.patch("app", policy).await;
+    world.refresh("app").await;
+    world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
+    let app = world.sync_until_good("app", json!({"revision": revision, "prune": true})).await;
+    let live = world.get("v1", "Namespace", "", "web").await;
+    assert_eq!(live["metadata"]["labels"]["team"], "a", "{live}");
+    assert_eq!(live["metadata"]["annotations"]["note"], "b", "{live}");
+    assert_eq!(super::result(&app, "web")["status"], "Synced", "{app}");
+
+    // One that the Application does not track is not its business.
+    let elsewhere = json!({"spec": {"destination": {"namespace": "other"}}});
+    world.create("v1", "Namespace", &json!({"metadata": {"name": "other"}})).await;
+    let mut app = world.application("other", "app");
+    json_patch::merge(&mut app, &elsewhere);
+    app["spec"]["syncPolicy"] = json!({"managedNamespaceMetadata": {"labels": {"team": "x"}}});
+    world.create_app(&app).await;
+    let app = world.sync_to_end("other", json!({"revision": revision})).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    let live = world.get("v1", "Namespace", "", "other").await;
+    assert!(live["metadata"]["labels"]["team"].is_null(), "{live}");
+}

@@ -326,10 +326,16 @@ async fn defaults_of_definitions_are_no_difference_se_605() {
     world.refresh("app").await;
     let app = world.app("app").await;
     assert_eq!(row(&app, "one")["status"], "Synced", "another order: {}", app["status"]);
+    // A null leaves the field to others (SE-162).
     world.drift(("example.com/v1", "Toy"), "one", "x", json!({"spec": {"size": 4}})).await;
     world.refresh("app").await;
+    let app = world.app("app").await;
+    assert_eq!(row(&app, "one")["status"], "Synced", "another value: {}", app["status"]);
+    let ports = json!({"spec": {"ports": [{"port": 2, "protocol": "UDP"}, {"port": 1}]}});
+    world.drift(("example.com/v1", "Toy"), "one", "x", ports).await;
+    world.refresh("app").await;
     let app = world.until_row("one", "OutOfSync").await;
-    assert_eq!(row(&app, "one")["status"], "OutOfSync", "another value: {}", app["status"]);
+    assert_eq!(row(&app, "one")["status"], "OutOfSync", "another protocol: {}", app["status"]);
 }
 
 /// SE-172: what pointers name at the edges, each with a change of a live object. A malformed one
@@ -422,4 +428,84 @@ async fn fields_of_rules_in_the_settings_are_found_in_any_case_as_se_170() {
     assert_eq!(row(&app, "map")["status"], "Synced", "{}", app["status"]);
     let warning = format!("{key}: unknown field jsonPaths");
     assert!(condition(&app, "SyncWarning", &warning), "{}", app["status"]["conditions"]);
+}
+
+/// A null in the manifest of a custom resource leaves the field to its controller: no difference,
+/// and a sync takes nothing away. A field that had a value before is taken away once (SE-162).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_null_in_a_custom_resource_takes_nothing_away_se_162() {
+    let world = World::start().await;
+    world.define("Widget").await;
+    let widget = |spec: Value| custom("Widget", "one", json!({ "spec": spec }));
+    let nulls = json!({"size": 1, "host": null, "tls": {"secret": null, "mode": "x"}});
+    world.write("app/one.json", &widget(nulls));
+    world.synced_app(json!({})).await;
+    world.patch("app", json!({"spec": {"syncPolicy": {"automated": {"selfHeal": true}}}})).await;
+    let kind = ("example.com/v1", "Widget");
+    for host in ["first", "second"] {
+        let set = json!({"spec": {"host": host, "tls": {"secret": "made"}}});
+        world.drift(kind, "one", "controller", set.clone()).await;
+        world.refresh("app").await;
+        let app = world.until_row("one", "Synced").await;
+        assert_eq!(app["status"]["sync"]["status"], "Synced", "{}", app["status"]);
+        let live = world.get(kind.0, kind.1, "web", "one").await;
+        assert_eq!(live["spec"]["host"], host, "{live}");
+        assert_eq!(live["spec"]["tls"], json!({"secret": "made", "mode": "x"}), "{live}");
+    }
+    // A sync of another change leaves it, too.
+    let nulls = json!({"size": 2, "host": null, "tls": {"secret": null, "mode": "y"}});
+    world.commit_file("app/one.json", &widget(nulls));
+    world.refresh("app").await;
+    until("it is applied", async || {
+        world.get(kind.0, kind.1, "web", "one").await["spec"]["size"] == 2
+    })
+    .await;
+    let live = world.get(kind.0, kind.1, "web", "one").await;
+    let want = json!({"size": 2, "host": "second", "tls": {"secret": "made", "mode": "y"}});
+    assert_eq!(live["spec"], want);
+
+    world.commit_file("app/one.json", &widget(json!({"size": null, "host": null})));
+    world.refresh("app").await;
+    until("what was applied is taken away", async || {
+        let live = world.get(kind.0, kind.1, "web", "one").await;
+        live["spec"]["size"].is_null() && live["spec"]["tls"]["mode"].is_null()
+    })
+    .await;
+    let live = world.get(kind.0, kind.1, "web", "one").await;
+    assert_eq!(live["spec"]["host"], "second", "{live}");
+    world.until_row("one", "Synced").await;
+}
+
+/// `RespectIgnoreDifferences` takes nothing from a container that the cluster does not have yet
+/// (SE-331).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_container_keeps_what_is_ignored_in_others_se_331() {
+    let world = World::start().await;
+    let container = |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}}});
+    let web = |containers: Value| {
+        let mut web: Value = serde_json::from_str(&deployment("web", &[])).unwrap();
+        web["spec"]["template"]["spec"]["containers"] = containers;
+        web.to_string()
+    };
+    let revision = world.commit_file("app/web.json", &web(json!([container("a", "1")])));
+    let rule = ".spec.template.spec.containers[].resources";
+    let spec = json!({"ignoreDifferences": [
+        {"group": "apps", "kind": "Deployment", "jqPathExpressions": [rule]}]});
+    world.create_with("app", "app", json!({ "spec": spec })).await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
+    let set = json!({"spec": {"template": {"spec": {"containers": [container("a", "3")]}}}});
+    world.drift(("apps/v1", "Deployment"), "web", "scaler", set).await;
+
+    let both = json!([container("new", "2"), container("a", "1")]);
+    let revision = world.commit_file("app/web.json", &web(both));
+    let options = json!(["RespectIgnoreDifferences=true"]);
+    let app = world.sync_to_end("app", json!({"revision": revision, "syncOptions": options})).await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    let live = world.get("apps/v1", "Deployment", "web", "web").await;
+    let containers = live["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let cpu = |name: &str| {
+        let found = containers.iter().find(|container| container["name"] == name).unwrap();
+        found["resources"]["requests"]["cpu"].clone()
+    };
+    assert_eq!((cpu("a"), cpu("new")), ("3".into(), "2".into()), "{containers:?}");
 }

@@ -175,3 +175,31 @@ async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
         world.until(name, "listed", listed).await;
     }
 }
+
+/// A tracked object of a kind that no Application uses, which somebody else created while the
+/// controller runs, is found by a hard refresh.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_refresh_finds_tracked_objects_of_other_kinds_se_432() {
+    let world = World::start().await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_app(&world.application("app", "app")).await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
+    world.rest().await;
+    for name in ["first", "second"] {
+        let id = format!("app:/Service:web/{name}");
+        let late = json!({"metadata": {"name": name, "namespace": "web",
+            "annotations": {"argocd.argoproj.io/tracking-id": id}},
+            "spec": {"ports": [{"port": 80}]}});
+        // The second one is watched, since the first one was found.
+        world.create("v1", "Service", &late).await;
+        if name == "first" {
+            world.ask_refresh("app").await;
+            world.rest().await;
+            let app = world.app("app").await;
+            assert!(row(&app, name).is_null(), "{}", app["status"]);
+            world.refresh("app").await;
+        }
+        let found = |app: &Value| row(app, name)["requiresPruning"] == true;
+        world.until("app", "found", found).await;
+    }
+}

@@ -1,6 +1,7 @@
 //! Restrictions of projects, and their deletion.
 
 use super::hooks::{deployed, nameless};
+use super::limits::Far;
 use super::*;
 
 const PROJECT: (&str, &str) = ("argoproj.io/v1alpha1", "AppProject");
@@ -274,4 +275,58 @@ async fn a_project_is_deleted_when_no_application_refers_to_it() {
 async fn deployed_again(world: &World) -> Value {
     world.write("after/one.json", &config_map("after", "1", &[]));
     deployed(world, "after").await
+}
+
+/// The Secrets of a repository and of a cluster with `project` permit them in this project, as its
+/// lists would; entries that deny stay in force, and no other project may use them (SE-070, SE-071).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_reserved_for_a_project_is_permitted_in_it_k_14() {
+    let world = World::start().await;
+    let far = Far::start(&["web", "other"]).await;
+    let repository = world.repo.path().to_str().unwrap().to_owned();
+    for project in ["own", "foreign", "denies"] {
+        let mut spec = json!({"sourceRepos": ["https://git.invalid/*"], "destinations": []});
+        if project == "denies" {
+            spec["sourceRepos"] = json!([format!("!{repository}")]);
+        }
+        let project = json!({"metadata": {"name": project, "namespace": NAMESPACE}, "spec": spec});
+        world.create(PROJECT.0, PROJECT.1, &project).await;
+    }
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let at_far = |name: &str, project: &str, namespace: &str| {
+        let mut app = in_project(&world, name, project);
+        app["spec"]["source"]["path"] = "app".into();
+        app["spec"]["destination"] = json!({"server": far.address, "namespace": namespace});
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        app
+    };
+    world.create_app(&at_far("app", "own", "web")).await;
+    world.refused("app", "InvalidSpecError", "there are no clusters with this server").await;
+
+    let cluster = json!({"server": far.address, "project": "own", "namespaces": "web"});
+    world.cluster("far", cluster, json!({})).await;
+    world.refused("app", "InvalidSpecError", "is not permitted in project").await;
+    // In another spelling, with a slash at the end.
+    let url = format!("{repository}/");
+    chart_repositories::secret(&world, "repo", json!({"url": url, "project": "own"})).await;
+    world.until_good("app").await;
+    assert!(far.has("ConfigMap", "web", "one").await);
+
+    // Only in the namespaces of the cluster, and in no other project.
+    world.create_app(&at_far("outside", "own", "other")).await;
+    world.refused("outside", "InvalidSpecError", "no entry of spec.destinations permits it").await;
+    world.create_app(&at_far("foreign", "foreign", "web")).await;
+    world.refused("foreign", "InvalidSpecError", "no entry of spec.sourceRepos permits it").await;
+    let denied = json!({"url": repository, "project": "denies"});
+    chart_repositories::secret(&world, "denied", denied).await;
+    let mut denied = in_project(&world, "denied", "denies");
+    denied["spec"]["source"]["path"] = "app".into();
+    world.create_app(&denied).await;
+    world.refused("denied", "InvalidSpecError", "denies it").await;
+
+    // It ends with the Secret.
+    world.api("v1", "Secret", NAMESPACE).delete("repo", &DeleteParams::default()).await.unwrap();
+    let refused =
+        |app: &Value| condition(app, "InvalidSpecError", "no entry of spec.sourceRepos permits it");
+    world.until("app", "refused again", refused).await;
 }

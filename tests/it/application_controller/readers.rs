@@ -281,6 +281,10 @@ async fn clusters_can_be_read_as_ca_026() {
     for version in ["v1", "v1/Pod", "apps/v1", "apps/v1/Deployment"] {
         assert!(versions.contains(&json!(version)), "CA-364: {version}");
     }
+    // What can only be created is no kind of the cluster.
+    for version in ["authorization.k8s.io/v1", "authorization.k8s.io/v1/SubjectAccessReview"] {
+        assert!(!versions.contains(&json!(version)), "CA-364: {version}");
+    }
     assert!(versions.is_sorted_by_key(|version| version.as_str().unwrap().to_owned()), "CA-364");
     let cache = &info["cacheInfo"];
     assert!(cache["apisCount"].as_u64().is_some_and(|count| count > 0), "CA-362: {info}");
@@ -566,4 +570,41 @@ async fn what_redis_does_not_take_holds_up_nothing_else() {
             .await;
         }
     }
+}
+
+/// Of an object whose only annotation is that of the last apply, such as a definition, both sides
+/// have an empty map of annotations: so has what the API server predicts by itself (CA-344).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotations_of_which_nothing_is_left_are_an_empty_map_k_20() {
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
+    let world = World::with(with_redis(redis.settings())).await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object"},
+            }}],
+        },
+    });
+    let revision = world.commit_file("app/definition.json", &definition.to_string());
+    world.create_app(&world.application("app", "app")).await;
+    world.sync_until_good("app", json!({"revision": revision})).await;
+    let is_there = |rows: &Value| {
+        row(rows, "CustomResourceDefinition")["liveState"]
+            .as_str()
+            .is_some_and(|live| live != "null")
+    };
+    let rows = redis.until(MANAGED, "there", is_there).await;
+    let row = row(&rows, "CustomResourceDefinition");
+    let [live, normalized, predicted] =
+        ["liveState", "normalizedLiveState", "predictedLiveState"].map(|field| state(row, field));
+    let annotations: Vec<&String> =
+        live["metadata"]["annotations"].as_object().unwrap().keys().collect();
+    assert_eq!(annotations, ["kubectl.kubernetes.io/last-applied-configuration"]);
+    assert_eq!(normalized["metadata"]["annotations"], json!({}));
+    assert_eq!(predicted["metadata"]["annotations"], json!({}));
+    assert!(row["modified"].is_null(), "{row}");
 }

@@ -132,3 +132,32 @@ async fn the_time_of_an_expression_is_a_setting_se_572() {
     };
     world.until("app", "reported the limit", reported).await;
 }
+
+/// A rule that is about no object of the Application ignores nothing: it is told, and stops
+/// nothing (SE-171).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_matches_no_object_is_a_warning_se_171() {
+    let world = World::start().await;
+    let revision = world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let mut app = world.application("app", "app");
+    app["spec"]["ignoreDifferences"] = json!([
+        {"kind": "ConfigMap", "jsonPointers": ["/data/a"]},
+        {"group": "apps", "kind": "Deploymnet", "name": "web", "jsonPointers": ["/spec/replicas"]},
+        {"group": "*", "kind": "*", "jsonPointers": ["/metadata/labels/x"]},
+        {"kind": "ConfigMap", "namespace": "elsewhere", "jsonPointers": ["/data/a"]},
+    ]);
+    world.create_app(&app).await;
+    let app = world.sync_until_good("app", json!({"revision": revision})).await;
+    let conditions = app["status"]["conditions"].as_array().unwrap();
+    let told: Vec<&str> = conditions.iter().map(|one| one["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        told,
+        [
+            "spec.ignoreDifferences[1]: the Application has no Deploymnet of group apps named web, \
+             so that the rule ignores nothing; correct or remove it",
+            "spec.ignoreDifferences[3]: the Application has no ConfigMap in namespace elsewhere, \
+             so that the rule ignores nothing; correct or remove it",
+        ]
+    );
+    assert!(conditions.iter().all(|one| one["type"] == "SyncWarning"), "{conditions:?}");
+}

@@ -41,11 +41,16 @@ async fn a_spec_is_read_and_kept_se_001_to_se_030() {
     app["spec"]["source"]["targetRevision"] = "1.*".into();
     app["spec"]["source"]["tagPrefix"] = "app-".into();
     app["spec"]["source"]["name"] = "main".into();
+    app["spec"]["source"]["directory"] =
+        json!({"include": "*.json", "recurse": false, "jsonnet": {}});
+    app["spec"]["source"]["helm"] = json!({"skipCrds": false});
     let tagged = world.commit();
     git(world.repo.path(), &["tag", "--force", "app-1.10.0"]);
     world.create_app(&app).await;
     let app = world.until("tags", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
     assert_eq!(app["status"]["sync"]["revision"], *tagged, "SE-035");
+    assert_eq!(app["spec"]["source"]["directory"], json!({"include": "*.json"}), "SE-030");
+    assert!(app["spec"]["source"]["helm"].is_null(), "SE-030");
 
     // SE-003: fields that are not used are as they were after each write.
     let mut app = world.application("plugin", "one");

@@ -194,11 +194,11 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
     assert_eq!(uids().await.1, before.1, "it is not deleted");
 }
 
-/// Manifests of the request are applied in place of the source (SE-046), and those of the next
-/// one again.
+/// Manifests of the request are applied in place of the source, and comparisons go on with them
+/// until the next operation, also after a restart; a dry run changes nothing (SE-046).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_of_the_request_are_applied_se_046() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     let revision = world.commit_file("app/one.json", &config_map("one", "of the source", &[]));
     world.create_app(&world.application("app", "app")).await;
     let manifests = [config_map("one", "of the request", &[]), config_map("two", "1", &[])];
@@ -209,13 +209,41 @@ async fn manifests_of_the_request_are_applied_se_046() {
     assert_eq!(names, ["one", "two"]);
     let value = |object: Value| object["data"]["value"].clone();
     assert_eq!(value(world.get("v1", "ConfigMap", "web", "one").await), "of the request");
-    world.until("app", "different", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+    world.until_good("app").await;
+    world.refresh("app").await;
+    world.crash().await;
+    world.run();
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert!(is(&app, "Synced", "Healthy"), "{}", app["status"]);
+    // They are what drifts.
+    let change = json!({"data": {"value": "by hand"}});
+    world.patch_object(("v1", "ConfigMap"), "web", "two", change).await;
+    world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
+    let back = json!({"data": {"value": "1"}});
+    world.patch_object(("v1", "ConfigMap"), "web", "two", back).await;
+    world.until("app", "the same again", |app| is(app, "Synced", "Healthy")).await;
+    // With another source in the spec, they are not what is wanted any more.
+    world.write("else/one.json", &config_map("one", "elsewhere", &[]));
+    world.commit();
+    world.patch("app", json!({"spec": {"source": {"path": "else"}}})).await;
+    world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
+    world.patch("app", json!({"spec": {"source": {"path": "app"}}})).await;
+    world.until("app", "the same again", |app| is(app, "Synced", "Healthy")).await;
+
     world.sync("app", json!({"revision": revision})).await;
     let is_back = |app: &Value| {
         settled(app) && app["status"]["operationState"]["syncResult"]["revision"] == *revision
     };
     world.until("app", "over", is_back).await;
     assert_eq!(value(world.get("v1", "ConfigMap", "web", "one").await), "of the source");
+    world.until("app", "with what is too much", |app| is(app, "OutOfSync", "Healthy")).await;
+    let sync = json!({"manifests": manifests, "dryRun": true});
+    let app = world.sync_until_settled("app", sync).await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert!(is(&app, "OutOfSync", "Healthy"), "{}", app["status"]);
 }
 
 /// A request to terminate that comes in while the controller writes is not overwritten (SE-287).

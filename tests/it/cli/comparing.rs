@@ -68,6 +68,7 @@ fn differences_are_those_of_a_three_way_comparison_se_151_to_se_167() {
     let one = json!({"a": "1"});
     let both = json!({"a": "1", "b": "2"});
     let replicas = json!({"replicas": 5});
+    let nulls = json!({"a": null, "b": {"c": null}});
     let claim =
         json!({"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
     let mut defaulted = claim.clone();
@@ -122,6 +123,37 @@ fn differences_are_those_of_a_three_way_comparison_se_151_to_se_167() {
         ),
         ("SE-162 empty", custom(json!({"a": ""})), custom(json!({})), true),
         ("SE-162 null", custom(json!({"a": null})), custom(json!({})), false),
+        (
+            "SE-162 null of a custom resource and a value of its controller",
+            custom(json!({"a": null, "b": {"c": null, "d": 1}})),
+            custom(json!({"a": 1, "b": {"c": 2, "d": 1}})),
+            false,
+        ),
+        (
+            "SE-162 the same after an apply",
+            custom(nulls.clone()),
+            applied(custom(json!({"a": 1, "b": {"c": 2}})), &custom(nulls)),
+            false,
+        ),
+        (
+            "SE-162 null in place of a value that was applied",
+            custom(json!({"b": {"c": null}})),
+            applied(custom(json!({"b": {"c": 2}})), &custom(json!({"b": {"c": 2}}))),
+            true,
+        ),
+        (
+            "SE-162 null in an element of a list",
+            custom(json!({"l": [{"n": "x", "v": null}]})),
+            custom(json!({"l": [{"n": "x", "v": 1}]})),
+            false,
+        ),
+        (
+            "SE-160 a namespace of a cluster-scoped object",
+            object("rbac.authorization.k8s.io/v1", "ClusterRole", &json!({"rules": []})),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": "x"}, "rules": []}),
+            false,
+        ),
         (
             "SE-164 stringData",
             secret(json!({"stringData": {"a": "b"}})),

@@ -260,3 +260,44 @@ fn a_difference_follows_the_settings_of_argocd_cm_se_163_se_170() {
     assert!(typo.err.contains("\"data\": a JSON pointer starts with '/'"), "{}", typo.err);
     assert_eq!(diff("live.json").code, 1, "no setting is in it");
 }
+
+/// A stream is split at its `---` lines: each document may begin with a byte order mark, as in
+/// files that were put together (SE-099).
+#[test]
+fn each_document_may_begin_with_a_byte_order_mark_se_099() {
+    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    for text in [
+        format!("\u{feff}{}---\n\u{feff}{}", map("a"), map("b")),
+        format!("\u{feff}{}\u{feff}---\n{}", map("a"), map("b")),
+        format!("{}---\r\n# c\r\n\u{feff}{}---\n\u{feff}", map("a"), map("b")),
+    ] {
+        let run = with_input(&["order", "-f", "-", "-o", "json"], &text);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{text:?}");
+        let rows = run.json();
+        let names: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(names, ["a", "b"], "{text:?}");
+    }
+    // Within a document it is none.
+    let run = with_input(&["order", "-f", "-"], format!("{}\u{feff}data: {{}}\n", map("a")));
+    assert_eq!(run.code, 2, "{}", run.out);
+}
+
+/// Waves are numbers of 64 bits (SE-186).
+#[test]
+fn waves_have_64_bits_se_186() {
+    let waves = ["3000000000", "3000000001", "-3000000000", "9223372036854775807", "1"];
+    let map = |(index, wave): (usize, &&str)| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{index}"),
+            "annotations": {"argocd.argoproj.io/sync-wave": wave}}})
+        .to_string()
+    };
+    let text: Vec<String> = waves.iter().enumerate().map(map).collect();
+    let text = text.join("\n---\n");
+    let rows = with_input(&["order", "-f", "-", "-o", "json"], &text).json();
+    let names: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["m2", "m4", "m0", "m1", "m3"]);
+    assert_eq!(rows[3]["wave"], 3_000_000_001_i64);
+    let rows = with_input(&["order", "--prune", "-f", "-", "-o", "json"], &text).json();
+    let names: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["m3", "m1", "m0", "m4", "m2"]);
+}

@@ -233,3 +233,110 @@ fn text_functions_work_on_bytes_and_long_lines_are_folded_as_in_argo_cd_as_130()
         assert_eq!(got, &Value::from(want), "{template}");
     }
 }
+
+/// The one map of parameters goes through name, labels, annotations, spec and patch: what `set`
+/// changes in one string is there in those after it. It stays in its Application.
+#[test]
+fn functions_that_change_a_dict_change_the_parameters_of_an_application_as_110() {
+    let mut set: Value = serde_json::from_str(&annotated("{{ .full }}", true)).unwrap();
+    let elements = json!([
+        {"env": "dev", "cfg": {"a": 1, "drop": 1}, "over": {"a": 7, "c": 3}},
+        {"env": "prod", "cfg": {"a": 2}, "over": {}},
+    ]);
+    set["spec"]["generators"] = json!([{"list": {"elements": elements}}]);
+    set["spec"]["goTemplateOptions"] = json!(["missingkey=error"]);
+    set["spec"]["templatePatch"] = "{{- $_ := set .cfg \"patched\" \"yes\" }}\n\
+         metadata: {annotations: {patch: '{{ .cfg | toJson }}'}}"
+        .into();
+    let name = r#"{{ $_ := set . "full" (printf "web-%s" .env) }}{{ $_ := unset .cfg "drop" }}{{ .full }}"#;
+    set["spec"]["template"]["metadata"] = json!({
+        "name": name, "annotations": {"where": "{{ .full }}", "seen": "{{ .cfg | toJson }}"},
+        "labels": {"l": "{{ $_ := mergeOverwrite .cfg .over }}{{ .cfg.a }}"},
+    });
+    let spec = &mut set["spec"]["template"]["spec"];
+    spec["source"]["path"] = "{{ .full }}".into();
+    spec["source"]["repoURL"] =
+        r#"https://example.com/{{ $_ := set . "repo" "r" }}{{ .repo }}"#.into();
+    spec["destination"]["namespace"] = "ns-{{ .full }}-{{ .repo }}".into();
+    let run = with_input(&["render", "-f", "-", "-o", "json"], set.to_string());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let items = run.json()["items"].clone();
+    let seen = |app: &Value| {
+        json!([
+            app["metadata"]["name"],
+            app["metadata"]["labels"]["l"],
+            app["metadata"]["annotations"],
+            app["spec"]["source"]["path"],
+            app["spec"]["destination"]["namespace"]
+        ])
+    };
+    let seen: Vec<Value> = items.as_array().unwrap().iter().map(seen).collect();
+    let annotations =
+        |of: &str, seen: &str, patch: &str| json!({"where": of, "seen": seen, "patch": patch});
+    let first = annotations("web-dev", r#"{"a":7,"c":3}"#, r#"{"a":7,"c":3,"patched":"yes"}"#);
+    let second = annotations("web-prod", r#"{"a":2}"#, r#"{"a":2,"patched":"yes"}"#);
+    assert_eq!(seen[0], json!(["web-dev", "7", first, "web-dev", "ns-web-dev-r"]));
+    assert_eq!(seen[1], json!(["web-prod", "2", second, "web-prod", "ns-web-prod-r"]));
+}
+
+/// The same for `values` and for the second generator of a matrix, whose strings come before the
+/// parameters are put together.
+#[test]
+fn functions_that_change_a_dict_change_the_parameters_of_generators_as_071() {
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let elements = json!([{"env": "dev", "cfg": {"a": 1}}, {"env": "prod", "cfg": {"a": 2}}]);
+    let values = json!({"k": r#"{{ $_ := set .cfg "b" .env }}{{ .cfg.b }}"#});
+    set["spec"]["generators"] = json!([{"matrix": {"generators": [
+        {"list": {"elements": elements}}, {"clusters": {"values": values}},
+    ]}}]);
+    set["spec"]["template"]["metadata"] =
+        json!({"name": "{{ .values.k }}", "annotations": {"a": "{{ .cfg | toJson }}"}});
+    let run = with_input(&["render", "-f", "-", "-o", "json"], set.to_string());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let items = run.json()["items"].clone();
+    let annotations: Vec<&Value> =
+        items.as_array().unwrap().iter().map(|app| &app["metadata"]["annotations"]["a"]).collect();
+    assert_eq!(annotations, [r#"{"a":1,"b":"dev"}"#, r#"{"a":2,"b":"prod"}"#]);
+
+    // A map that contains itself is no parameter set any more.
+    let values = json!({"k": r#"{{ $_ := set .cfg "self" .cfg }}x"#});
+    set["spec"]["generators"][0]["matrix"]["generators"][1]["clusters"]["values"] = values;
+    let run = with_input(&["render", "-f", "-"], set.to_string());
+    run.fails(
+        1,
+        &["spec.generators[0].matrix.generators[1]", "changes its parameters to what is no JSON"],
+    );
+}
+
+/// Text that is cut inside a character is as in Go: U+FFFD for each byte that is left of it.
+#[test]
+fn text_that_is_cut_inside_a_character_is_as_in_go_as_130() {
+    let run = with_input(
+        &["render", "-f", "-", "-o", "json"],
+        annotated(r#"{{ trunc 3 "a漢漢" }} {{ trunc 2 "漢" | toJson }}"#, true),
+    );
+    assert_eq!(run.code, 0, "{}", run.err);
+    let got = &run.json()["items"][0]["metadata"]["annotations"]["a"];
+    assert_eq!(got, "a\u{fffd}\u{fffd} \"\\ufffd\\ufffd\"");
+}
+
+/// Without goTemplate, a patch of Go templates says what to set.
+#[test]
+fn a_go_template_without_go_template_says_what_to_set_as_144() {
+    let mut set: Value = serde_json::from_str(&annotated("x", false)).unwrap();
+    set["spec"]["templatePatch"] =
+        "{{- if eq .n \"app\" }}\nmetadata: {annotations: {a: b}}\n{{- end }}\n".into();
+    let run = with_input(&["render", "-f", "-"], set.to_string());
+    run.fails(1, &["spec.templatePatch", "which need spec.goTemplate: true"]);
+    set["spec"]["templatePatch"] = "metadata: {annotations: {b: '{{ .n }}', c: '{{n}}'}}".into();
+    set["spec"]["template"]["spec"]["source"]["path"] = "{{.n}}/x".into();
+    let run = with_input(&["render", "-f", "-", "-o", "json"], set.to_string());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let annotations = &run.json()["items"][0]["metadata"]["annotations"];
+    assert_eq!(annotations["b"], "{{ .n }}");
+    assert_eq!(annotations["c"], "app");
+    for place in ["spec.template.spec.source.path: {{ .n }} is", "spec.templatePatch: {{ .n }} is"]
+    {
+        assert!(run.err.contains(place), "{}", run.err);
+    }
+}

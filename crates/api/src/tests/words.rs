@@ -37,8 +37,11 @@ fn waves() {
         (annotated([(WAVE, "five"), (WEIGHT, "7")]), 7),
         (annotated([(WAVE, "0"), (WEIGHT, "7")]), 0),
         (annotated([(WEIGHT, "-7")]), -7),
-        (annotated([(WAVE, "3000000000")]), i32::MAX),
-        (annotated([(WAVE, "-3000000000")]), i32::MIN),
+        (annotated([(WAVE, "3000000000")]), 3_000_000_000),
+        (annotated([(WAVE, "-3000000001")]), -3_000_000_001),
+        (annotated([(WAVE, "9223372036854775807")]), i64::MAX),
+        (annotated([(WAVE, "-9223372036854775808")]), i64::MIN),
+        (annotated([(WAVE, "9223372036854775808"), (WEIGHT, "2")]), 2),
         (annotated([(WAVE, "99999999999999999999"), (WEIGHT, "2")]), 2),
     ];
     for (object, expected) in cases {

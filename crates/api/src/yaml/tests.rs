@@ -23,6 +23,16 @@ fn documents_and_their_positions() {
         ("- 1\n- 2\n", vec![(1, json!([1, 2]))]),
         ("%YAML 1.1\n---\na: 1\n", vec![(3, json!({"a": 1}))]),
         ("a: |\n  ---\n  b\n", vec![(1, json!({"a": "---\nb\n"}))]),
+        // A byte order mark before each document, as in files that were put together.
+        (
+            "\u{feff}a: 1\r\n--- # x\r\n\u{feff}b: 2\r\n",
+            vec![(1, json!({"a": 1})), (3, json!({"b": 2}))],
+        ),
+        (
+            "a: 1\n\u{feff}---\nb: 2\n---\n# c\n\n\u{feff}{\"c\": 3}\n---\n\u{feff}",
+            vec![(1, json!({"a": 1})), (3, json!({"b": 2})), (7, json!({"c": 3}))],
+        ),
+        ("\u{feff}---\n\u{feff}a: 1\n", vec![(2, json!({"a": 1}))]),
     ];
     for (text, expected) in cases {
         assert_eq!(read(text), expected, "{text:?}");

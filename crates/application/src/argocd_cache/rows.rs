@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::mask;
 use super::node::place;
 use crate::{ComparedResource, compare_objects};
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{Raw, ResourceKey};
 use wavegate_engine::diff;
@@ -83,7 +84,18 @@ fn row(
                 Some(_) => resource.modified,
                 None => compared.modified,
             };
-            (compared.live.to_string(), compared.predicted.to_string(), modified)
+            // As there, annotations of which nothing is left are an empty map on both sides: that
+            // is what the API server finds when it predicts a change itself.
+            let is_annotated = live.annotations().is_some_and(|all| !all.is_empty());
+            let shown = |mut state: Value| {
+                edit_metadata(&mut state, |metadata| {
+                    if is_annotated && !metadata.contains_key("annotations") {
+                        metadata.insert("annotations".to_owned(), Value::Object(Map::new()));
+                    }
+                });
+                state.to_string()
+            };
+            (shown(compared.live), shown(compared.predicted), modified)
         }
         (Some(_), None) => ("null".to_owned(), target_state.clone(), true),
         (None, _) => (live_state.clone(), "null".to_owned(), false),

@@ -190,7 +190,7 @@ pub fn next_hook_step(
     if !objections.is_empty() {
         return NextHook::Refused(objections.join("; "));
     }
-    let mut waves: BTreeMap<i32, Vec<&DeleteHook>> = BTreeMap::new();
+    let mut waves: BTreeMap<i64, Vec<&DeleteHook>> = BTreeMap::new();
     for hook in hooks {
         waves.entry(sync_wave(&hook.target)).or_default().push(hook);
     }

@@ -126,6 +126,8 @@ pub(crate) fn sync_snapshot(
         shared: compared.comparison.shared.clone(),
         namespace: observation.namespace.clone(),
         managed_namespace_metadata: metadata.cloned(),
+        tracks_namespace: (compared.comparison.resources.iter())
+            .any(|one| one.managed_namespace && one.target.is_none() && one.live.is_some()),
         deletion_approved_at: deletion::approved_at(application, now),
         settings: sync_settings,
     })

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::app::{App, Fields};
+use crate::normalize;
 use wavegate_api::app_status::RevisionHistory;
 use wavegate_api::operation::{
     OperationPhase, OperationState, RequestView, Requested, ResourceResult, ResultCode,
@@ -180,6 +181,15 @@ pub fn operation_sources(app: &App) -> Vec<Value> {
     let pinned = result.and_then(|own| own_sources(Some(&own.sources), own.source.as_ref()));
     let own = pinned.or_else(|| requested_sources(app));
     own.map_or_else(|| of_spec(app.spec()), |(_, sources)| sources)
+}
+
+/// Whether comparisons go on with the manifests that the last operation was given in place of the
+/// source (SE-046): until the next operation, or until the spec names another source. Then what was
+/// deployed is not what is asked for any more.
+pub fn keeps_manifests(app: &App) -> bool {
+    let sync = app.status.operation_state.operation.sync.as_ref();
+    let is_given = sync.is_some_and(|sync| !sync.manifests.is_empty() && !sync.dry_run);
+    is_given && normalize::equal_parts(&operation_sources(app).into(), &of_spec(app.spec()).into())
 }
 
 /// The raw sources of a spec.

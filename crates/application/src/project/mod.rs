@@ -128,6 +128,17 @@ fn rule_of(project: &AppProjectSpec, spellings: &[&str]) -> Option<String> {
         };
         pattern == "*" || read.iter().any(fits)
     })?;
+    // Compared as it is: a URL is no pattern.
+    let is_reserved = || {
+        let mut reserved = project.reserved.repositories.iter();
+        reserved.any(|url| {
+            let own = RepositoryUrl::of(url).folded();
+            read.iter().any(|(places, _)| places[0] == own)
+        })
+    };
+    if matches!(refused, Refusal::Unlisted) && is_reserved() {
+        return None;
+    }
     let entry = |index: usize| match split(&project.source_repos[index]) {
         (true, url) => format!("!{}", shown(url)),
         (false, url) => shown(url),
@@ -182,6 +193,16 @@ pub fn destination_rule(
     namespace: &str,
 ) -> Option<String> {
     let refused = refused_destination(&project.destinations, [server, name, namespace])?;
+    let is_reserved = || {
+        let mut reserved = project.reserved.clusters.iter();
+        reserved.any(|(own, scope)| {
+            own == server.trim_end_matches('/')
+                && scope.namespaces.as_ref().is_none_or(|own| own.contains(namespace))
+        })
+    };
+    if matches!(refused, Refusal::Unlisted) && !server.is_empty() && is_reserved() {
+        return None;
+    }
     let entry = |index: usize| {
         let item = &project.destinations[index];
         let fields =

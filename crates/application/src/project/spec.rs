@@ -1,7 +1,7 @@
 //! Whether the spec of an Application is complete and permitted (SE-012,
 //! SE-030, SE-031).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::condition::NewCondition;
 use crate::normalize::is_left_out;
@@ -67,6 +67,16 @@ fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl
     }
 }
 
+/// A directory of which `include` and `exclude` are all that is set has no other field.
+fn clean_directory(directory: &mut Map<String, Value>) {
+    let others = ["recurse", "jsonnet"];
+    let part = |field: &str| Some((field.to_owned(), directory.get(field)?.clone()));
+    let said: Map<String, Value> = others.into_iter().filter_map(part).collect();
+    if is_left_out(&said.into()) {
+        directory.retain(|field, _| !others.contains(&field.as_str()));
+    }
+}
+
 /// The normalised spec that the controller stores (SE-030); `None` when it is
 /// unchanged.
 pub fn normalized_spec(spec: &Value) -> Option<Value> {
@@ -84,6 +94,9 @@ pub fn normalized_spec(spec: &Value) -> Option<Value> {
                 if source.get(block).is_some_and(is_left_out) {
                     source.remove(block);
                 }
+            }
+            if let Some(directory) = source.get_mut("directory").and_then(Value::as_object_mut) {
+                clean_directory(directory);
             }
         }
     };

@@ -60,6 +60,7 @@ pub fn write_comparison(
     let summary = with_below(&comparison.summary, about.below);
     let summary = with_links_of(app.raw(), &summary);
     let compared_to = compared_to(app.spec());
+    app.judge();
     let status = &mut app.status;
 
     let (revision, revisions) = by_field(many, about.revisions);
@@ -121,6 +122,7 @@ pub fn write_failure(
     now: Timestamp,
 ) {
     let compared_to = compared_to(app.spec());
+    app.judge();
     let status = &mut app.status;
     status.sync.status = SyncStatusCode::Unknown;
     status.sync.compared_to = Some(compared_to);

@@ -7,10 +7,12 @@ use crate::compared::{ComparedResource, ComparisonFacts};
 use crate::condition::NewCondition;
 use crate::unsupported;
 use wavegate_api::annotations::{HOOK, annotation_of};
+use wavegate_api::app_spec::IgnoreDifference;
 use wavegate_api::conditions::application as types;
 use wavegate_api::hooks::{WithoutEffect, without_effect};
+use wavegate_api::kind::KindRef;
 use wavegate_api::{Raw, ResourceKey};
-use wavegate_engine::diff::sync_options;
+use wavegate_engine::diff::{Rule, sync_options};
 use wavegate_engine::sync::{ObjectClass, is_unknown_option, problem_of_application};
 
 /// Most warnings that are listed.
@@ -47,6 +49,7 @@ pub(crate) fn warnings(
             format!("{name}: annotation {annotation}: {part:?} has no effect; use {instead}")
         }));
     }
+    messages.extend(unmatched_rules(facts, resources));
     let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
     messages.extend(unsupported::unused(facts.application, facts.spec, objects));
     let orphans = resources.iter().filter(|resource| {
@@ -66,6 +69,44 @@ pub(crate) fn warnings(
         messages.push(format!("{more} more such warnings are not listed"));
     }
     messages.into_iter().map(|message| NewCondition::new(types::SYNC_WARNING, message)).collect()
+}
+
+/// The rules of `spec.ignoreDifferences` that are about no object of the Application, such as one
+/// with a misspelt kind: they ignore nothing.
+fn unmatched_rules(facts: &ComparisonFacts<'_>, resources: &[ComparedResource]) -> Vec<String> {
+    if resources.is_empty() {
+        return Vec::new();
+    }
+    let rules = facts.spec.ignore_differences.iter().enumerate();
+    let unmatched = rules.filter(|(_, rule)| {
+        let IgnoreDifference { group, kind, name, namespace, .. } = rule;
+        let rule = Rule {
+            group: group.clone(),
+            kind: kind.clone(),
+            name: name.clone(),
+            namespace: namespace.clone(),
+            ..Rule::default()
+        };
+        // One without a kind has a warning of its own.
+        !kind.is_empty()
+            && !resources.iter().any(|resource| {
+                let ResourceKey { group, kind, namespace, name } = &resource.key;
+                let of = KindRef { group, version: "", kind };
+                rule.matches(of, name, namespace)
+            })
+    });
+    let message = |(index, rule): (usize, &IgnoreDifference)| {
+        let IgnoreDifference { group, kind, name, namespace, .. } = rule;
+        let kind = if group.is_empty() { kind.clone() } else { format!("{kind} of group {group}") };
+        let parts = [("named", name), ("in namespace", namespace)];
+        let parts = parts.iter().filter(|(_, text)| !text.is_empty());
+        let parts: String = parts.map(|(word, text)| format!(" {word} {text}")).collect();
+        format!(
+            "spec.ignoreDifferences[{index}]: the Application has no {kind}{parts}, so that the \
+             rule ignores nothing; correct or remove it"
+        )
+    };
+    unmatched.map(message).collect()
 }
 
 /// Whether a hook was created from a target without a name.

@@ -323,6 +323,13 @@ impl Clusters {
         Taken { counts, unread: if is_known { Vec::new() } else { entry.unread } }
     }
 
+    /// The clusters that are reserved for a project: their URLs, and what may be managed there.
+    pub fn reserved_for(&self, project: &str) -> Vec<(String, ClusterScope)> {
+        let state = self.state.lock();
+        let own = state.entries.values().filter(|entry| entry.project == project);
+        own.map(|entry| (entry.link.server.clone(), entry.link.scope.clone())).collect()
+    }
+
     /// Removes a deleted Secret, and ends its connection.
     pub fn remove(&self, secret: &Secret) {
         let mut state = self.state.lock();

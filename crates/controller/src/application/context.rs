@@ -170,8 +170,14 @@ impl Context {
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);
         let global = Arc::clone(&settings.global_projects);
-        let projects = CachedProjects::new(core.control_plane.projects.clone(), namespace, global);
         let clusters = Arc::new(clusters);
+        let credentials = Arc::new(RepositorySecrets::default().trusting(trust));
+        let projects = CachedProjects::new(
+            core.control_plane.projects.clone(),
+            namespace,
+            global,
+            (credentials.clone(), clusters.clone()),
+        );
         core.metrics.show_clusters(&clusters);
         core.metrics.show_git(sources.git_requests());
         let comparisons = Arc::new(Comparisons::new(queue.clone(), core.clock.clone()));
@@ -183,7 +189,7 @@ impl Context {
             settings,
             sources,
             projects,
-            credentials: Arc::new(RepositorySecrets::default().trusting(trust)),
+            credentials,
             clusters,
             queue,
             events,

@@ -396,6 +396,12 @@ impl Reconciliation<'_> {
     async fn observe_once(&mut self, reason: &Reason) -> Result<ObservedApplication, ObserveError> {
         let destination = self.destination().await?;
         self.guarded(&destination)?;
+        if reason.request.hard && reason.asked_for {
+            destination.destination.cluster.survey_anew();
+        }
+        if let Some(rendered) = self.kept_manifests() {
+            return self.observe_manifests(rendered, destination).await;
+        }
         let sources = destination.spec.sources().to_vec();
         let wanted: Vec<WantedRevision> = sources.iter().map(wanted).collect();
         for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
@@ -422,6 +428,34 @@ impl Reconciliation<'_> {
         let state = self.cluster_state(&destination, &rendered, purpose).await?;
         let orphans = self.orphans(&destination, &state.live).await;
         Ok(ObservedApplication { destination, state, rendered, revisions: shas, held, orphans })
+    }
+
+    /// The manifests of the last operation, if they are still compared. Those that cannot be read
+    /// were not deployed.
+    fn kept_manifests(&self) -> Option<Rendered> {
+        operation::keeps_manifests(&self.app).then(|| self.literal().ok().flatten()).flatten()
+    }
+
+    /// The state for the manifests of the last operation, which have no revision (SE-046).
+    async fn observe_manifests(
+        &mut self,
+        rendered: Rendered,
+        destination: ResolvedDestination,
+    ) -> Result<ObservedApplication, ObserveError> {
+        let name = access::project_name(&destination.spec);
+        if let Some(refused) = signatures::local_manifests(name, &destination.project.spec) {
+            return Err(ObserveError::Refused(Refusal::of(vec![refused])));
+        }
+        let now = self.now();
+        // Nothing is resolved: it counts as checked.
+        self.cached.memory.checked_at = Some(now);
+        self.cached.keep(rendered.clone());
+        self.ctx.bound_renderings(self.key, self.cached);
+        let purpose = Purpose::Comparison(Vec::new());
+        let state = self.cluster_state(&destination, &rendered, purpose).await?;
+        let orphans = self.orphans(&destination, &state.live).await;
+        let (revisions, held) = (Vec::new(), None);
+        Ok(ObservedApplication { destination, state, rendered, revisions, held, orphans })
     }
 
     /// The state for the revisions at which a rollback holds the Application.

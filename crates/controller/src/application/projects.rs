@@ -6,12 +6,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::credentials::RepositorySecrets;
 use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation_of};
+use wavegate_api::app_project::ReservedSecrets;
 use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw};
 use wavegate_application::global_projects::GlobalProjects;
 use wavegate_application::project_deletion::is_terminating;
 use wavegate_application::pruned_fields::PrunedField;
 use wavegate_application::{NewCondition, project};
+use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::{Cache, ObjectChange};
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::windows::{self, Window};
@@ -50,6 +53,8 @@ pub struct CachedProjects {
     namespace: String,
     /// Which projects inherit from which.
     global: Arc<GlobalProjects>,
+    repositories: Arc<RepositorySecrets>,
+    clusters: Arc<Clusters>,
     read: Mutex<BTreeMap<String, ReadProject>>,
 }
 
@@ -62,13 +67,20 @@ struct ReadProject {
     version: Version,
     /// The global projects that it was parsed with; without a version, if they do not exist.
     global: Vec<(String, Option<Version>)>,
+    /// What Secrets permitted in it.
+    reserved: ReservedSecrets,
     read: Read,
 }
 
 impl CachedProjects {
-    /// The projects of a namespace.
-    pub fn new(objects: Arc<Cache>, namespace: String, global: Arc<GlobalProjects>) -> Self {
-        Self { objects, namespace, global, read: Mutex::default() }
+    /// The projects of a namespace, with the Secrets that are reserved for them.
+    pub fn new(
+        objects: Arc<Cache>,
+        namespace: String,
+        global: Arc<GlobalProjects>,
+        (repositories, clusters): (Arc<RepositorySecrets>, Arc<Clusters>),
+    ) -> Self {
+        Self { objects, namespace, global, repositories, clusters, read: Mutex::default() }
     }
 
     fn find(&self, name: &str) -> Option<StoredObject> {
@@ -86,8 +98,13 @@ impl CachedProjects {
         let is_same = |(global, version): &(String, Option<Version>)| {
             self.find(global).as_ref().map(StoredObject::version) == *version
         };
+        let reserved = ReservedSecrets {
+            repositories: self.repositories.reserved_for(name),
+            clusters: self.clusters.reserved_for(name),
+        };
         if let Some(known) = all.get(name)
             && known.version == object.version()
+            && known.reserved == reserved
             && known.global.iter().all(is_same)
         {
             return Some(known.read.clone());
@@ -101,13 +118,14 @@ impl CachedProjects {
             redact::know_urls_of(value.spec());
             Some((name.as_str(), value))
         });
-        let read = read(&value, &self.global, &values.collect());
+        let read = read(&value, &self.global, &values.collect(), reserved.clone());
         let version = |(name, object): &(String, Option<StoredObject>)| {
             (name.clone(), object.as_ref().map(StoredObject::version))
         };
         let known = ReadProject {
             version: object.version(),
             global: global.iter().map(version).collect(),
+            reserved,
             read: read.clone(),
         };
         all.insert(name.to_owned(), known);
@@ -140,8 +158,13 @@ impl CachedProjects {
     }
 }
 
-/// Reads a project, with its global projects.
-fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>) -> Read {
+/// Reads a project, with its global projects and what Secrets permit in it.
+fn read(
+    object: &Value,
+    global: &GlobalProjects,
+    values: &BTreeMap<&str, Value>,
+    reserved: ReservedSecrets,
+) -> Read {
     redact::know_urls_of(object.spec());
     let project =
         wavegate_api::read_typed::<AppProject>(object).map_err(|error| error.to_string())?;
@@ -155,7 +178,8 @@ fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>)
     windows.extend(inherited.windows);
     let lost = PrunedField::of(object).map(|lost| lost.message(object.name()));
     let lost = lost.or(inherited.lost);
-    Ok(Arc::new(Project { spec: inherited.spec.into(), windows, problems, lost }))
+    let spec = AppProjectSpec { reserved, ..inherited.spec };
+    Ok(Arc::new(Project { spec: spec.into(), windows, problems, lost }))
 }
 
 /// Whether a change of a project is relevant for its Applications.

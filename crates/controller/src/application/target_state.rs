@@ -281,7 +281,7 @@ impl Reconciliation<'_> {
     }
 
     /// Manifests in the operation request itself (SE-046).
-    fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
+    pub(super) fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
         let sync = self.app.status.operation_state.operation.sync.as_ref();
         let Some(sync) = sync.filter(|sync| !sync.manifests.is_empty()) else { return Ok(None) };
         let mut manifests: Vec<Arc<[u8]>> = Vec::new();

@@ -258,11 +258,44 @@ fn respected(mut wanted: Value, found: &Value, ignored: IgnoredPaths) -> Value {
         .filter_map(|path| Some((path.clone(), get(found, &path)?.clone())))
         .collect();
     let before = wanted.clone();
-    remove_all(&mut wanted, ignored.in_target);
+    let kind = KindRef::of(&before);
+    let is_there = |path: &Path| has_counterpart(kind, &before, found, path);
+    remove_all(&mut wanted, ignored.in_target.into_iter().filter(is_there).collect());
     for (path, value) in taken {
-        put(&mut wanted, KindRef::of(&before), found, &path, value);
+        put(&mut wanted, kind, found, &path, value);
     }
     wanted
+}
+
+/// Whether the elements of lists in which an ignored field of the target is are there in live.
+/// One that is not is new, such as a container: nobody has a value for its fields but the target.
+fn has_counterpart(kind: KindRef<'_>, target: &Value, live: &Value, path: &[PathStep]) -> bool {
+    let Some((_, parents)) = path.split_last() else { return true };
+    let (mut here, mut there) = (target, Some(live));
+    let mut fields: Vec<&str> = Vec::new();
+    for step in parents {
+        let Some(next) = get(here, std::slice::from_ref(step)) else { return true };
+        there = match step {
+            PathStep::Key(key) => {
+                fields.push(key);
+                there.and_then(|there| there.get(key))
+            }
+            PathStep::Index(index) => {
+                let list = there.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                let element = match same_element(kind, &fields, list, next) {
+                    Same::At(at) => list.get(at),
+                    Same::ByPosition => list.get(*index),
+                    Same::Nowhere => None,
+                };
+                if element.is_none() {
+                    return false;
+                }
+                element
+            }
+        };
+        here = next;
+    }
+    true
 }
 
 /// Sets a live value in the target of a kind. Missing parents are created; a list element is
@@ -325,13 +358,14 @@ enum Same {
     ByPosition,
 }
 
-fn same_element(kind: KindRef<'_>, fields: &[&str], list: &[Value], live: &Value) -> Same {
+/// Where `one` is in a list of the other side.
+fn same_element(kind: KindRef<'_>, fields: &[&str], list: &[Value], one: &Value) -> Same {
     let keys = match keys::list_kind(kind, fields) {
         ListKind::Keyed(keys) if kind.is_built_in() => keys,
         // Elements of custom resources are mostly identified by name.
-        _ if live.get("name").is_some() => vec!["name".to_owned()],
+        _ if one.get("name").is_some() => vec!["name".to_owned()],
         _ => return Same::ByPosition,
     };
-    let same = |element: &Value| keys::are_same(&keys, element, live);
+    let same = |element: &Value| keys::are_same(&keys, element, one);
     list.iter().position(same).map_or(Same::Nowhere, Same::At)
 }

@@ -122,7 +122,11 @@ fn merge_objects<'a>(
     let mut merged = Map::new();
     for (key, found) in live {
         let value = match target.get_key_value(key) {
-            Some((_, Value::Null)) => None,
+            // A type of Kubernetes has no null, and one that is applied server-side is a field
+            // of its own. In a custom resource that is applied client-side, a null leaves the
+            // field to others, unless it had a value before (SE-162).
+            Some((_, Value::Null)) if basis.built_in || basis.structured => None,
+            Some((_, Value::Null)) => kept(key, found),
             Some((field, wanted)) => {
                 path.push(field);
                 let value = merge(basis, wanted, found, &past.field(key), path);

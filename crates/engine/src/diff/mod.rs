@@ -206,7 +206,7 @@ impl<'a> Prepared<'a> {
             (Some(mut wanted), Some(mut found), Some(live)) => {
                 let original = original(strategy, live, config);
                 reduce_claim_templates(&mut found, &wanted, original.as_ref());
-                drop_namespace(&mut wanted, &found);
+                drop_namespace(&mut wanted);
                 allocated::keep(&mut wanted, &found);
                 let ours = ours_by_updates(target, live, strategy, config);
                 let structured = strategy == DiffStrategy::Structured;
@@ -344,10 +344,10 @@ fn original(strategy: DiffStrategy, live: &Value, config: &DiffConfig) -> Option
     Some(original)
 }
 
-/// The namespace is part of the pairing, not of the content.
-fn drop_namespace(wanted: &mut Value, found: &Value) {
-    let there = found.get("metadata").is_some_and(|metadata| metadata.get("namespace").is_some());
-    if there && let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
+/// The namespace is part of the pairing, not of the content; a cluster-scoped object has none in
+/// the cluster, also when the manifest has one.
+fn drop_namespace(wanted: &mut Value) {
+    if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("namespace");
     }
 }

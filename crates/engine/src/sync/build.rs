@@ -18,7 +18,7 @@ use super::prune;
 use super::snapshot::{LiveObject, NamespaceFact, SyncSnapshot};
 use super::task::Task;
 use wavegate_api::Raw;
-use wavegate_api::annotations;
+use wavegate_api::annotations::{self, sync_wave};
 use wavegate_api::hooks::delete_policies;
 use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_api::operation::{OperationPhase, SyncPhase};
@@ -200,7 +200,7 @@ impl<'a> Builder<'a, '_> {
         let invalid = invalid.map(|message| (OperationPhase::Failed, message));
         Task {
             version: view.version().to_owned(),
-            wave: hooks::clamped_wave(&target),
+            wave: sync_wave(&target),
             key: TaskKey { phase, resource: key },
             live,
             stamp,
@@ -306,7 +306,9 @@ impl<'a> Builder<'a, '_> {
             );
             is_namespace(target) && target.name() == name && applied
         };
-        if !self.app.create_namespace
+        let metadata = self.snapshot.managed_namespace_metadata.as_ref();
+        let is_left = self.snapshot.tracks_namespace && metadata.is_some();
+        if !(self.app.create_namespace || is_left)
             || name.is_empty()
             || self.snapshot.targets.iter().any(declared)
         {
@@ -314,7 +316,6 @@ impl<'a> Builder<'a, '_> {
         }
         let key = ResourceKey::new("", "Namespace", "", name);
         let task_key = TaskKey { phase: SyncPhase::PreSync, resource: key.clone() };
-        let metadata = self.snapshot.managed_namespace_metadata.as_ref();
         // Once this operation creates it, it stays a task of the operation.
         let in_flight = &self.snapshot.progress.in_flight;
         // A server whose definition lacks the field for actions in flight has dropped it.
@@ -377,7 +378,7 @@ impl<'a> Builder<'a, '_> {
             match hooks::classify_hook(&live.object) {
                 ObjectClass::Resource if live.tracked && self.is_selected(key) => {
                     let version = live.object.version().to_owned();
-                    let wave = hooks::clamped_wave(&live.object);
+                    let wave = sync_wave(&live.object);
                     let task = prune_task(key.clone(), version, wave, Some(live));
                     self.tasks.push(task);
                 }

@@ -9,7 +9,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use wavegate_api::Raw;
-use wavegate_api::annotations;
 use wavegate_api::hooks::{HookType, Role, hook_role};
 use wavegate_api::operation::SyncPhase;
 
@@ -46,12 +45,6 @@ pub fn classify_hook(object: &Value) -> ObjectClass {
     phases.sort();
     phases.dedup();
     if phases.is_empty() { ObjectClass::DeleteHook } else { ObjectClass::Hook(phases) }
-}
-
-/// The wave of an object (SE-186); the type can hold one more than the last
-/// wave.
-pub fn clamped_wave(object: &Value) -> i64 {
-    annotations::sync_wave(object).into()
 }
 
 /// Longest generated name of a hook: Jobs copy it into a label.

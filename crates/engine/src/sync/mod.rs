@@ -90,8 +90,8 @@ use jiff::Timestamp;
 
 pub use announce::{take_announced, with_announced};
 pub use hooks::{
-    OPERATION_ANNOTATION, ObjectClass, clamped_wave, classify_hook, generated_name, is_stamp_of,
-    operation_id, operation_stamp,
+    OPERATION_ANNOTATION, ObjectClass, classify_hook, generated_name, is_stamp_of, operation_id,
+    operation_stamp,
 };
 pub use messages::{BY_TIMEOUT, TASKS_RUNNING, TERMINATED, as_by_kubectl};
 pub use options::{

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::hooks::{self, ObjectClass};
 use super::object::{defines, is_namespace};
 use wavegate_api::Raw;
+use wavegate_api::annotations::sync_wave;
 use wavegate_api::operation::SyncPhase;
 
 /// The slot of a task in the sync order. Field order is sort order.
@@ -177,7 +178,7 @@ pub fn apply_order(manifests: &[Value]) -> Vec<Slot> {
             ObjectClass::Skipped | ObjectClass::DeleteHook | ObjectClass::Ignored => continue,
         };
         for phase in phases {
-            let slot = slot(manifest, phase, hooks::clamped_wave(manifest), hook);
+            let slot = slot(manifest, phase, sync_wave(manifest), hook);
             placed.push(Placed::new(slot, Some(manifest), index));
         }
     }

@@ -14,6 +14,7 @@ use super::order::{self, Placed, Slot};
 use super::plan::{TaskKey, Verb};
 use super::snapshot::{Handover, SyncSnapshot};
 use super::task::Task;
+use wavegate_api::annotations::sync_wave;
 use wavegate_api::operation::{ResultCode, SyncPhase};
 
 /// The new wave of each wave with prune tasks: the sorted waves are mirrored,
@@ -99,10 +100,10 @@ pub fn prune_order(manifests: &[Value]) -> Vec<Slot> {
         .into_iter()
         .filter(|object| hooks::classify_hook(object) == ObjectClass::Resource)
         .collect();
-    let mirrored = mirror(gone.iter().map(|object| hooks::clamped_wave(object)));
+    let mirrored = mirror(gone.iter().copied().map(sync_wave));
     let last = mirrored.keys().next_back().copied().unwrap_or(0).max(0).saturating_add(1);
     let placed = gone.into_iter().map(|object| {
-        let wave = hooks::clamped_wave(object);
+        let wave = sync_wave(object);
         let wave = match ResourceOptions::of(object).prune_last {
             true => last,
             false => mirrored.get(&wave).copied().unwrap_or(wave),

@@ -72,6 +72,9 @@ pub struct SyncSnapshot {
     pub namespace: NamespaceFact,
     /// `spec.syncPolicy.managedNamespaceMetadata` (SE-025).
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
+    /// Whether the Application tracks the destination namespace, which is not in its source any
+    /// more: it has that metadata also without the option `CreateNamespace` (SE-144).
+    pub tracks_namespace: bool,
     /// Value of the Application's annotation `deletion-approved` (SE-313).
     pub deletion_approved_at: Option<Timestamp>,
     /// SyncSettings of the installation.
@@ -90,7 +93,7 @@ impl SyncSnapshot {
         let mut targets = self.targets.iter();
         let is_declared = targets.any(|target| is_namespace(target) && target.name() == name);
         let is_over = is_declared && plan.phase == OperationPhase::Succeeded;
-        let creates = self.operation.options().create_namespace;
+        let creates = self.operation.options().create_namespace || self.tracks_namespace;
         creates && !self.operation.dry_run && (is_applied || is_over)
     }
 

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::hooks;
 use super::messages;
 use super::object::{defines, is_namespace};
 use super::options;
@@ -18,7 +17,7 @@ use super::prune::{self, PruneDecision};
 use super::snapshot::{Handover, NamespaceFact};
 use super::task::Task;
 use wavegate_api::Raw;
-use wavegate_api::annotations::is_held_as_hook;
+use wavegate_api::annotations::{is_held_as_hook, sync_wave};
 use wavegate_api::operation::{OperationPhase, ResultCode};
 
 /// Most actions that are announced at once: the stored state names each of them, and has a limited
@@ -102,7 +101,7 @@ impl Engine<'_> {
     fn planned_prune_waves(&self) -> BTreeMap<String, i64> {
         let prunes = || self.tasks.iter().filter(|task| task.is_prune());
         let waves: BTreeSet<i64> = prunes().map(|task| task.wave).collect();
-        let own = |live: &super::snapshot::LiveObject| hooks::clamped_wave(&live.object);
+        let own = |live: &super::snapshot::LiveObject| sync_wave(&live.object);
         let moved = prunes().any(|task| task.live.is_some_and(|live| own(live) != task.wave));
         match waves.len() > 1 || moved {
             true => prunes().map(|task| (task.key.resource.to_string(), task.wave)).collect(),

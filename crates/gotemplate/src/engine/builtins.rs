@@ -3,7 +3,7 @@
 use super::fail::Outcome;
 use super::function::{Function, f};
 use super::run::{Args, Run};
-use super::value::Value;
+use super::value::{Value, valid_text};
 use super::{compare, escape, format, verbs};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -23,7 +23,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     f("println", "a*", |run, a| Ok(Value::str(format::println(run, a)?))),
     f("printf", "sa*", |run, a| Ok(Value::str(format::printf(run, a.bytes(0), &a[1..])?))),
     f("html", "a*", |run, a| Ok(Value::str(escape::html(&joined(run, a)?)))),
-    f("js", "a*", |run, a| Ok(Value::str(escape::js(&String::from_utf8_lossy(&joined(run, a)?))))),
+    f("js", "a*", |run, a| Ok(Value::str(escape::js(&valid_text(&joined(run, a)?))))),
     f("urlquery", "a*", |run, a| Ok(Value::str(escape::query(&joined(run, a)?)))),
     f("call", "vv*", call),
 ];

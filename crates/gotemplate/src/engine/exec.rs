@@ -100,17 +100,17 @@ pub(super) struct Exec<'t, 'e> {
     depth: usize,
 }
 
-/// Executes a template with the given data and returns the output.
-pub(crate) fn execute(
+/// Executes a template with the given data and returns the output, and the run as it is then.
+pub(crate) fn execute<'e>(
     source: &Source,
     data: Value,
-    run: Run<'_>,
-) -> Result<Vec<u8>, TemplateError> {
-    let Some(root) = source.trees.get(source.name.as_bytes()) else { return Ok(Vec::new()) };
+    run: Run<'e>,
+) -> (Result<Vec<u8>, TemplateError>, Run<'e>) {
+    let Some(root) = source.trees.get(source.name.as_bytes()) else { return (Ok(Vec::new()), run) };
     let vars = vec![("$", data.clone())];
     let mut exec = Exec { source, run, at: At::List(root), vars, out: Vec::new(), depth: 0 };
-    exec.walk_list(&data, root)?;
-    Ok(exec.out)
+    let walked = exec.walk_list(&data, root);
+    (walked.map(|_| exec.out), exec.run)
 }
 
 impl<'t> Exec<'t, '_> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::fail::{Fail, Outcome};
 use super::pattern::Pattern;
-use super::value::{Dict, Elem, List, Value};
+use super::value::{Dict, Elem, List, Value, valid_text};
 
 /// Limits of one execution (AS-135). Exceeding one is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,17 @@ pub(crate) struct Run<'e> {
     patterns: HashMap<String, Rc<Pattern>>,
     /// The patterns in the order of compilation.
     compiled: VecDeque<String>,
-    changed: Vec<Dict>,
+    changed: Changed,
+}
+
+/// Dicts that were changed, by their address.
+pub(crate) type Changed = HashMap<usize, Dict>;
+
+/// What executions have used of their limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    pub steps: u64,
+    pub memory: usize,
 }
 
 /// Memory of a list element.
@@ -124,8 +134,24 @@ impl<'e> Run<'e> {
             env,
             patterns: HashMap::new(),
             compiled: VecDeque::new(),
-            changed: Vec::new(),
+            changed: Changed::new(),
         }
+    }
+
+    /// The same after others with the same limits have used some of them.
+    pub fn after(mut self, used: Used) -> Self {
+        self.steps = self.steps.saturating_sub(used.steps);
+        self.memory = self.memory.saturating_sub(used.memory);
+        self
+    }
+
+    /// The dicts that were changed, and what was used up to now, with what was used before.
+    pub fn into_changes(mut self) -> (Changed, Used) {
+        let used = Used {
+            steps: self.limits.steps - self.steps,
+            memory: self.limits.memory_bytes - self.memory,
+        };
+        (std::mem::take(&mut self.changed), used)
     }
 
     /// Charges steps.
@@ -243,13 +269,21 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    /// Registers a dict before it is changed, so that cycles are broken at the end of the run.
+    /// Registers a dict before it gets an entry, so that cycles are broken at the end of the
+    /// run.
     pub fn changing(&mut self, dict: &Dict) -> Outcome<()> {
         if dict.nil {
             return Err("assignment to entry in nil map".into());
         }
-        if !self.changed.last().is_some_and(|last| last.is(dict)) {
-            self.changed.push(dict.clone());
+        self.register(dict)
+    }
+
+    /// Registers a dict before it is changed.
+    pub fn register(&mut self, dict: &Dict) -> Outcome<()> {
+        let address = dict.address();
+        if !self.changed.contains_key(&address) {
+            self.build(ENTRY)?;
+            self.changed.insert(address, dict.clone());
         }
         Ok(())
     }
@@ -314,9 +348,14 @@ impl<'e> Run<'e> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        for dict in self.changed.drain(..) {
-            dict.clear();
-        }
+        break_cycles(&mut self.changed);
+    }
+}
+
+/// Empties dicts that were changed: one can contain itself.
+pub(crate) fn break_cycles(changed: &mut Changed) {
+    for (_, dict) in changed.drain() {
+        dict.clear();
     }
 }
 
@@ -334,7 +373,7 @@ pub(crate) trait Args {
 
 impl Args for [Value] {
     fn text(&self, index: usize) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(self.bytes(index))
+        valid_text(self.bytes(index))
     }
 
     fn bytes(&self, index: usize) -> &[u8] {

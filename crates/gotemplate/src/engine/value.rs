@@ -5,6 +5,7 @@
 //! function calls, so both exist. Text is bytes, as in Go, since functions such as
 //! `trunc` may split a character.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -60,9 +61,23 @@ impl Str {
     }
 
     /// The text, with U+FFFD for invalid UTF-8.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+    pub fn text(&self) -> Cow<'_, str> {
+        valid_text(&self.0)
     }
+}
+
+/// Bytes as text. As in Go, U+FFFD stands for each byte of what is not UTF-8, such as of a
+/// character that was cut.
+pub(crate) fn valid_text(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 2);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
 }
 
 impl std::fmt::Debug for Str {
@@ -211,6 +226,11 @@ impl Dict {
     /// The total length of all keys, in bytes.
     pub(super) fn key_bytes(&self) -> usize {
         self.entries.0.borrow().keys().map(String::len).sum()
+    }
+
+    /// Where it is: the same for all references to it, and for no other dict while it lives.
+    pub fn address(&self) -> usize {
+        Rc::as_ptr(&self.entries).addr()
     }
 
     /// Whether both are the same dict, not only equal.

@@ -4,7 +4,7 @@ use super::fail::Outcome;
 use super::float::format_float;
 use super::run::Run;
 use super::strconv;
-use super::value::{UintKind, Value};
+use super::value::{UintKind, Value, valid_text};
 use super::{layout, methods};
 
 /// The flags between `%` and the verb.
@@ -185,7 +185,7 @@ impl<'p, 'e> Printer<'p, 'e> {
 
     /// Writes text, padded to the width, which counts characters.
     fn pad(&mut self, text: &[u8]) {
-        let count = String::from_utf8_lossy(text).chars().count();
+        let count = valid_text(text).chars().count();
         let missing = self.flags.width.unwrap_or(0).saturating_sub(count);
         if self.flags.minus {
             self.out.extend_from_slice(text);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::convert::strval;
 use super::prelude::*;
 use crate::engine::compare::deep_equal;
+use crate::engine::value::valid_text;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("dict", "a*", dict),
@@ -15,7 +16,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         a.dict(0)?.insert(a.text(1).into_owned(), a[2].clone());
         Ok(a[0].clone())
     }),
-    f("unset", "ds", |_, a| {
+    f("unset", "ds", |run, a| {
+        run.register(a.dict(0)?)?;
         a.dict(0)?.remove(&a.text(1));
         Ok(a[0].clone())
     }),
@@ -64,7 +66,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn dict(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut entries = BTreeMap::new();
     for pair in a.chunks(2) {
-        let key = String::from_utf8_lossy(&strval(run, &pair[0])?).into_owned();
+        let key = valid_text(&strval(run, &pair[0])?).into_owned();
         run.build_entry(&key)?;
         entries.insert(key, pair.get(1).cloned().unwrap_or_else(|| Value::str("")));
     }

@@ -80,7 +80,7 @@ impl Writer<'_, '_> {
             Value::Uint(_, n) => out.push_str(&n.to_string()),
             Value::Float(x) => out.push_str(&float(*x)?),
             Value::Complex(..) => return Err("json: unsupported type: complex128".into()),
-            Value::Str(text) => self.text(out, &text.text())?,
+            Value::Str(text) => self.text(out, text.bytes())?,
             Value::List(list) if list.nil => out.push_str("null"),
             Value::Dict(dict) if dict.nil => out.push_str("null"),
             Value::List(list) => {
@@ -93,9 +93,10 @@ impl Writer<'_, '_> {
                 self.items(out, ['{', '}'], items, depth)?;
             }
             Value::Time(time) => {
-                self.text(out, &layout::format(time, "2006-01-02T15:04:05.999999999Z07:00"))?
+                let text = layout::format(time, "2006-01-02T15:04:05.999999999Z07:00");
+                self.text(out, text.as_bytes())?
             }
-            Value::Version(version) => self.text(out, &version.to_string())?,
+            Value::Version(version) => self.text(out, version.to_string().as_bytes())?,
             Value::Certificate(certificate) => {
                 let fields = certificate.fields();
                 let items = fields.iter().map(|(name, value)| (Some(*name), value));
@@ -121,7 +122,7 @@ impl Writer<'_, '_> {
             }
             self.line(out, depth + 1);
             if let Some(key) = key {
-                self.text(out, key)?;
+                self.text(out, key.as_bytes())?;
                 out.push_str(if self.pretty { ": " } else { ":" });
             }
             self.write(out, item, depth + 1)?;
@@ -133,9 +134,18 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn text(&mut self, out: &mut String, text: &str) -> Outcome<()> {
+    fn text(&mut self, out: &mut String, text: &[u8]) -> Outcome<()> {
         self.run.charge(text.len() / 64)?;
         out.push('"');
+        for chunk in text.utf8_chunks() {
+            self.characters(out, chunk.valid());
+            out.extend(chunk.invalid().iter().map(|_| "\\ufffd"));
+        }
+        out.push('"');
+        Ok(())
+    }
+
+    fn characters(&self, out: &mut String, text: &str) {
         for c in text.chars() {
             match c {
                 '"' => out.push_str("\\\""),
@@ -152,8 +162,6 @@ impl Writer<'_, '_> {
                 _ => out.push(c),
             }
         }
-        out.push('"');
-        Ok(())
     }
 }
 

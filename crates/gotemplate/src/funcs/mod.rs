@@ -37,13 +37,23 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::engine::builtins;
+use crate::engine::fail::Fail;
 use crate::engine::function::Function;
+use crate::engine::run::Run;
+use crate::engine::value::Value;
 
 /// Finds a function of the language or the library by its name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     static TABLE: LazyLock<HashMap<&'static str, &'static Function>> =
         LazyLock::new(|| tables().flatten().map(|function| (function.name, function)).collect());
     TABLE.get(name).copied()
+}
+
+/// A value as JSON, or why it is none.
+pub(super) fn json_text(run: &mut Run<'_>, value: &Value) -> Result<String, String> {
+    json::to_json(run, value, false, false).map_err(|fail| match fail {
+        Fail::Message(message) | Fail::Limit(message) => message,
+    })
 }
 
 /// All functions.

@@ -8,6 +8,7 @@ use super::prelude::*;
 use super::yaml_read::{Plain, read, resolve};
 use crate::engine::float::shortest;
 use crate::engine::strconv;
+use crate::engine::value::valid_text;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("toYaml", "a", |run, a| Ok(Value::str(to_yaml(run, &a[0])?))),
@@ -90,7 +91,7 @@ impl Writer<'_, '_> {
             Value::Time(_) | Value::Version(_) => {
                 let json = json::to_json(self.run, value, false, false)?;
                 let text = strconv::unquote(&json).unwrap_or_default();
-                self.scalar(&String::from_utf8_lossy(&text), inner.max(2), position)
+                self.scalar(&valid_text(&text), inner.max(2), position)
             }
             _ => {
                 let text = json::to_json(self.run, value, false, false)?;

@@ -46,8 +46,9 @@ use wavegate_engine::wait::WaitFor;
 pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
 
 /// The error of a RollingSync without steps.
-pub const NO_STEPS: &str = "spec.strategy.rollingSync.steps: is empty, so no Application is \
-                            written; add a step or remove the strategy";
+pub const NO_STEPS: &str = "No steps defined for rollout: spec.strategy.rollingSync.steps is \
+                            empty, so no Application is written; add a step or remove the \
+                            strategy";
 
 /// Decides a reconcile.
 pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
@@ -467,8 +468,10 @@ fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
         return Some(failure);
     }
     if let Some(error) = &generated.error {
-        let message =
-            format!("{error}; no Application is created, updated or deleted until this is fixed");
+        let message = format!(
+            "{}{error}; no Application is created, updated or deleted until this is fixed",
+            error.git_words()
+        );
         return Some(Failure { reason: error.reason(), message });
     }
     if generated.is_stuck(snapshot.settings) {

@@ -67,6 +67,17 @@ impl GenerateError {
         }
     }
 
+    /// The words of Argo CD before the error of a git generator, which tools compare.
+    pub fn git_words(&self) -> &'static str {
+        let is_of_git = |part: &str| part == "git" || part.starts_with("git[");
+        match self {
+            Self::Generator { place, .. } if place.split('.').any(is_of_git) => {
+                "error generating params from git: "
+            }
+            _ => "",
+        }
+    }
+
     /// The same error without more than the beginning of what it quotes: values and templates
     /// may be large, and it is kept, logged and stored.
     pub(super) fn shortened(mut self) -> Self {

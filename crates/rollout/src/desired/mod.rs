@@ -11,8 +11,10 @@
 //! (AS-140).
 
 mod error;
+mod field_order;
 mod flatten;
 pub mod generators;
+mod go_syntax;
 pub mod inputs;
 mod limits;
 mod missing_key;
@@ -134,6 +136,14 @@ fn generate_into(
 ) -> Result<(), GenerateError> {
     let spec = set.spec();
     let mut engine = Engine::of(spec, limits, env)?;
+    if !engine.is_go() {
+        for field in ["template", "templatePatch"] {
+            let found = spec.get(field).and_then(|value| go_syntax::in_value(value, field));
+            if let Some(found) = found {
+                reads.warn(format!("spec.{found}"));
+            }
+        }
+    }
     let mut evaluation = GeneratorEvaluation::new(spec, &mut engine, &mut *env, inputs, reads);
     let mut evaluated = Vec::new();
     for (index, element) in generators::generator_elements(spec)?.iter().enumerate() {
@@ -195,7 +205,7 @@ fn render_output(
     let mut first_error = None;
     for parameters in output.sets {
         let which = || parameters.origin.clone();
-        match render_one(set, &template, parameters.given(), engine, env, &which) {
+        match render_one(set, &template, &mut parameters.given(), engine, env, &which) {
             Ok(application) => {
                 engine.count_tree(&application)?;
                 take(application, parameters.origin);
@@ -217,7 +227,7 @@ pub fn name_of(object: &Value) -> &str {
 fn render_one(
     set: &Value,
     template: &Value,
-    parameters: Given<'_>,
+    parameters: &mut Given<'_>,
     engine: &mut Engine,
     env: &mut Env,
     which: &dyn Fn() -> String,
@@ -228,7 +238,8 @@ fn render_one(
     application.insert("kind".to_owned(), "Application".into());
     for part in ["metadata", "spec"] {
         let place = format!("spec.template.{part}");
-        let rendered = engine.render(&template[part], &place, parameters, env, which)?;
+        let field = (part, place.as_str());
+        let rendered = engine.render(&template[part], field, parameters, env, which)?;
         application.insert(part.to_owned(), rendered);
     }
     let mut application = Value::Object(application);
@@ -256,7 +267,12 @@ fn render_one(
             limit: false,
         };
         let known = unknown::in_application(&application);
-        patch::apply(&mut application, &text).map_err(failed)?;
+        patch::apply(&mut application, &text).map_err(|cause| {
+            failed(match go_syntax::first_action(&text).filter(|_| !engine.is_go()) {
+                Some(action) => format!("{cause}; {}", go_syntax::go_remedy(action)),
+                None => cause,
+            })
+        })?;
         // The API server would drop them, and the Application would always
         // differ. Those of the template are kept in the set.
         let is_taken = |path: &str| path.starts_with("spec.") || path.starts_with("metadata.");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::error::GenerateError;
+use super::field_order;
 use super::limits::Limits;
 use super::missing_key;
 use super::texts::Given;
@@ -188,7 +189,7 @@ impl Engine {
         &mut self,
         text: &str,
         place: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<String, GenerateError> {
@@ -201,7 +202,8 @@ impl Engine {
     /// are copied, nulls in objects are dropped.
     ///
     /// An empty parameter set renders nothing (AS-121). `place` is the path of
-    /// the value and `which` identifies the parameter set, both for errors.
+    /// the value and `which` identifies the parameter set, both for errors;
+    /// `name` is that of the field, for the order of the fields in it.
     ///
     /// # Errors
     ///
@@ -210,8 +212,8 @@ impl Engine {
     pub fn render(
         &mut self,
         value: &Value,
-        place: &str,
-        parameters: Given<'_>,
+        (name, place): (&str, &str),
+        parameters: &mut Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<Value, GenerateError> {
@@ -222,19 +224,21 @@ impl Engine {
                 let mut rendered = Vec::with_capacity(list.len());
                 for (index, item) in list.iter().enumerate() {
                     let place = format!("{place}[{index}]");
-                    rendered.push(self.render(item, &place, parameters, env, which)?);
+                    rendered.push(self.render(item, (name, &place), parameters, env, which)?);
                 }
                 rendered.into()
             }
             Value::Object(object) => {
                 let mut rendered = Map::new();
-                for (key, item) in object {
+                for (key, item) in field_order::ordered_fields(name, object) {
                     if item.is_null() {
                         continue;
                     }
                     let place = format!("{place}.{key}");
+                    // The value before its key, as in Argo CD.
+                    let item = self.render(item, (key, &place), parameters, env, which)?;
                     let key = self.render_text(key, &place, parameters, env, which)?;
-                    rendered.insert(key, self.render(item, &place, parameters, env, which)?);
+                    rendered.insert(key, item);
                 }
                 rendered.into()
             }
@@ -251,14 +255,14 @@ impl Engine {
     pub fn interpolate(
         &mut self,
         value: &Value,
-        place: &str,
-        parameters: Given<'_>,
+        field: (&str, &str),
+        parameters: &mut Given<'_>,
         env: &mut Env,
     ) -> Result<Value, GenerateError> {
         self.application_bytes = 0;
         // It is no Application, and counts for the set only.
         let most = std::mem::replace(&mut self.limits.application_bytes, usize::MAX);
-        let rendered = self.render(value, place, parameters, env, &String::new);
+        let rendered = self.render(value, field, parameters, env, &String::new);
         self.limits.application_bytes = most;
         rendered
     }
@@ -272,7 +276,7 @@ impl Engine {
     pub fn render_if_known(
         &mut self,
         text: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
         env: &mut Env,
     ) -> Result<String, gotemplate::TemplateError> {
         match self.execute(text, parameters, env, true) {
@@ -289,7 +293,7 @@ impl Engine {
     pub fn render_value(
         &mut self,
         text: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
         env: &mut Env,
     ) -> Result<String, gotemplate::TemplateError> {
         self.execute(text, parameters, env, false)
@@ -316,7 +320,7 @@ impl Engine {
         &mut self,
         text: &str,
         place: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<String, GenerateError> {
@@ -343,7 +347,7 @@ impl Engine {
     fn execute(
         &mut self,
         text: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
         env: &mut Env,
         strict: bool,
     ) -> Result<String, gotemplate::TemplateError> {
@@ -374,8 +378,7 @@ impl Engine {
                         compiled.entry(text.to_owned()).or_insert(template)
                     }
                 };
-                let texts: Vec<&[&str]> = parameters.texts.paths().collect();
-                template.execute_typed(parameters.values, &texts, limits, env)
+                template.execute_shared(parameters.shared(), limits, env)
             }
         }
     }

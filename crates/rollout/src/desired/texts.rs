@@ -3,6 +3,7 @@
 //! JSON does not distinguish them from other maps, but Go templates do: an absent key of
 //! them is the empty string, and functions for maps of any values refuse them.
 
+use gotemplate::go::{SharedParameters, TemplateLimits};
 use serde_json::{Map, Value};
 
 /// The paths of maps that generators create as maps of strings; `*` is any element of a
@@ -71,11 +72,41 @@ fn exists(values: &Map<String, Value>, path: &[&str]) -> bool {
     }
 }
 
-/// The parameters of a template.
-#[derive(Clone, Copy, Debug)]
+/// The parameters of the templates of one Application, or of one generator.
+#[derive(Debug)]
 pub struct Given<'a> {
     /// The values by name.
     pub values: &'a Map<String, Value>,
     /// Which of them are maps of strings.
-    pub texts: Texts,
+    texts: Texts,
+    /// The same for Go templates, as those before have left them.
+    shared: Option<SharedParameters>,
+}
+
+impl<'a> Given<'a> {
+    /// Values, and which of them are maps of strings.
+    pub const fn new(values: &'a Map<String, Value>, texts: Texts) -> Self {
+        Self { values, texts, shared: None }
+    }
+
+    /// For Go templates, each of which sees what those before it changed.
+    pub fn shared(&mut self) -> &mut SharedParameters {
+        self.shared.get_or_insert_with(|| {
+            let texts: Vec<&[&str]> = self.texts.paths().collect();
+            SharedParameters::new(self.values, &texts)
+        })
+    }
+
+    /// The values as templates have changed them, if one has.
+    ///
+    /// # Errors
+    ///
+    /// Why they are no parameters any more.
+    pub fn changed_values(
+        &self,
+        limits: &TemplateLimits,
+    ) -> Option<Result<Map<String, Value>, String>> {
+        let changed = self.shared.as_ref()?.changed_values(limits)?;
+        Some(changed.map_err(|cause| format!("changes its parameters to what is no JSON: {cause}")))
+    }
 }

@@ -93,10 +93,13 @@ impl KnownKinds {
                     "" => version.to_owned(),
                     name => format!("{name}/{version}"),
                 };
-                for (resource, _) in group.versioned_resources(version) {
+                // Reviews and bindings are requests, and not objects: as in Argo CD, they are none
+                // of the kinds that a chart may look for.
+                let kinds = group.versioned_resources(version);
+                for (resource, _) in kinds.iter().filter(|(_, of)| is_watchable(of)) {
                     all.insert(format!("{prefix}/{}", resource.kind));
+                    all.insert(prefix.clone());
                 }
-                all.insert(prefix);
             }
         }
         // A group that does not answer is not gone: charts would leave its objects out.
@@ -215,10 +218,7 @@ impl KnownKinds {
     ) -> Result<(Vec<(ApiResource, bool)>, BTreeMap<String, String>), kube::Error> {
         let groups = self.fresh(client).await?.groups();
         let kinds = groups.flat_map(kube::discovery::ApiGroup::resources_by_stability);
-        let kinds = kinds.filter(|(_, capabilities)| {
-            capabilities.supports_operation(verbs::LIST)
-                && capabilities.supports_operation(verbs::WATCH)
-        });
+        let kinds = kinds.filter(|(_, capabilities)| is_watchable(capabilities));
         let namespaced = |capabilities: &ApiCapabilities| capabilities.scope == Scope::Namespaced;
         let mut kinds: Vec<(ApiResource, bool)> =
             kinds.map(|(resource, of)| (resource, namespaced(&of))).collect();
@@ -284,6 +284,11 @@ pub(super) fn plain_version(version: &str) -> String {
     let version = version.trim_start_matches('v');
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     version[..end].trim_end_matches('.').to_owned()
+}
+
+/// Whether objects of a kind can be listed and watched.
+fn is_watchable(of: &ApiCapabilities) -> bool {
+    of.supports_operation(verbs::LIST) && of.supports_operation(verbs::WATCH)
 }
 
 /// A kind whose objects can be read (SE-205): not that of a review, which is only created.

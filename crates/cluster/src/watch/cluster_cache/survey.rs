@@ -34,6 +34,9 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between listings of all kinds.
 const AGAIN: Duration = Duration::from_secs(12 * 3600);
 
+/// The shortest interval between those that users ask for.
+const BETWEEN_REQUESTS: Duration = Duration::from_secs(10);
+
 /// The same while some kinds cannot be listed, for these kinds only.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(600);
 
@@ -79,6 +82,12 @@ impl ClusterCache {
         tokio::time::timeout(limit, done).await.is_ok()
     }
 
+    /// Lists all kinds again, soon: an object of a kind that is not watched may have been created
+    /// since. Whose object is found is told.
+    pub fn survey_anew(&self) {
+        self.survey.anew();
+    }
+
     /// Kinds with tracked objects of an instance, among those listed so far.
     pub fn marked(&self, instance: &str) -> BTreeSet<GroupVersionKind> {
         self.survey.marked.lock().get(instance).cloned().unwrap_or_default()
@@ -108,7 +117,17 @@ impl ClusterCache {
     }
 
     async fn run_survey(self: Arc<Self>) {
+        let mut anew_at: Option<Instant> = None;
         loop {
+            if self.survey.is_asked.swap(false, Relaxed) {
+                // However often users ask.
+                if let Some(last) = anew_at {
+                    tokio::time::sleep_until(last + BETWEEN_REQUESTS).await;
+                }
+                anew_at = Some(Instant::now());
+                self.survey.looked.lock().clear();
+                self.survey.is_anew.store(true, Relaxed);
+            }
             self.survey_once().await;
             let failed = self.survey.failed.lock().clone();
             // Without discovery, nothing was listed.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kube::core::discovery::ApiResource;
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ pub(super) struct Survey {
     pub(super) begun: AtomicBool,
     /// Whether all kinds are listed again.
     pub(super) is_anew: AtomicBool,
+    /// Whether somebody asks for that.
+    pub(super) is_asked: AtomicBool,
     /// Set when kinds may have been added.
     pub(super) again: Notify,
     /// Kinds that were listed.
@@ -57,6 +60,12 @@ impl SurveyFailure {
 }
 
 impl Survey {
+    /// Lists all kinds, with those that were listed.
+    pub fn anew(&self) {
+        self.is_asked.store(true, Relaxed);
+        self.again();
+    }
+
     /// Lists kinds that are new.
     pub fn again(&self) {
         self.again.notify_one();

@@ -202,3 +202,36 @@ async fn an_ignored_revision_of_a_source_is_kept_by_a_rollout_as_163_as_165() {
     world.reconcile().await;
     assert_eq!(patches(&world), 1, "the two comparisons agree");
 }
+
+/// Labels, annotations and finalizers of others that the set keeps are no difference, and neither
+/// is an ignore rule that fails for the object: an Application that is as generated is not written
+/// again (AS-153, AS-164).
+#[tokio::test]
+async fn an_application_as_generated_is_not_written_again_as_153() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = set(Value::Null);
+    spec["preservedFields"] = json!({"annotations": ["kept"], "labels": ["kept"]});
+    spec["ignoreApplicationDifferences"] =
+        json!([{"jqPathExpressions": [".spec.source | to_entries[] | .value.none.at.all"]}]);
+    world.create("ApplicationSet", "set", spec.clone()).await;
+    world.until("Application", "app", |_| true).await;
+    let others = json!({"metadata": {
+        "labels": {"kept": "1"},
+        "annotations": {"kept": "1", "notified.notifications.argoproj.io": "{}"},
+        "finalizers": [
+            "resources-finalizer.argocd.argoproj.io",
+            "post-delete-finalizer.argocd.argoproj.io/cleanup",
+        ],
+    }});
+    world.patch("Application", "app", others).await;
+    for _ in 0..3 {
+        world.reconcile().await;
+    }
+    assert_eq!(patches(&world), 0);
+    // What a rule cannot be evaluated for is no change of the spec, and nothing is written.
+    spec["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": ["[.spec"]}]);
+    world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
+    let told = "spec.ignoreApplicationDifferences[0].jqPathExpressions";
+    world.until_condition("ErrorOccurred", "True", "UpdateApplicationError", told).await;
+    assert_eq!(patches(&world), 0);
+}

@@ -98,7 +98,8 @@ async fn directories_of_a_repository_become_applications_as_092_and_097() {
     let away = folder.path().with_extension("away");
     std::fs::rename(folder.path(), &away).unwrap();
     world.refresh().await;
-    let set = world.until_error("spec.generators[0].git: repository").await;
+    let words = "error generating params from git: spec.generators[0].git: repository";
+    let set = world.until_error(words).await;
     assert_eq!(set["metadata"]["annotations"][REFRESH], "true", "AS-420");
     assert_eq!(world.names().await, ["one", "three"], "AS-098");
     std::fs::rename(&away, folder.path()).unwrap();

@@ -261,6 +261,47 @@ fn respected_differences_keep_the_live_value() {
     );
 }
 
+/// An element that live does not have, such as a new container, keeps all that the target says.
+#[test]
+fn a_new_element_of_a_list_keeps_what_is_ignored_in_others() {
+    let of = |spec: Value| deployment(json!({"template": {"spec": spec}}));
+    let config = ignoring(json!([{"group": "apps", "kind": "Deployment", "jqPathExpressions": [
+        ".spec.template.spec.containers[].image",
+        ".spec.template.spec.initContainers[].image",
+        ".spec.template.spec.containers[].env[]?.value",
+        ".spec.template.spec.containers[].resources"]}]));
+    let new = |name: &str| json!({"name": name, "image": "n:1", "resources": {"limits": {}}});
+    let env = |value: &str, more: Value| json!([{"name": "K", "value": value}, more]);
+    let known = |image: &str, env: Value| json!({"name": "a", "image": image, "env": env});
+    let added = json!({"name": "N", "value": "2"});
+    let target = of(json!({
+        "initContainers": [new("first")],
+        "containers": [known("a:1", env("1", added.clone())), new("new")],
+    }));
+    let target = with(&target, json!({}));
+    let live = of(json!({"containers": [
+        {"name": "gone", "image": "g:1"},
+        known("a:2", json!([{"name": "K", "value": "9"}])),
+    ]}));
+    let applied = respect(&target, &live, &config);
+    assert_eq!(
+        applied["spec"]["template"]["spec"],
+        json!({
+            "initContainers": [new("first")],
+            "containers": [known("a:2", env("9", added)), new("new")],
+        }),
+        "SE-331"
+    );
+    // Of a known element, what live does not have stays absent.
+    let target = of(json!({"containers": [new("a")]}));
+    let applied = respect(&target, &live, &config);
+    assert_eq!(
+        applied["spec"]["template"]["spec"]["containers"][0].get("resources"),
+        None,
+        "SE-331"
+    );
+}
+
 /// Each Application may show them: what stops nothing is named up to a number, errors always.
 #[test]
 fn problems_of_the_settings_are_bounded() {

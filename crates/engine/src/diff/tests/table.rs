@@ -168,10 +168,34 @@ fn rows_of_the_specification() {
             false,
         ),
         (
-            "SE-162 null against a value",
+            "SE-162 null against a value of somebody else",
             custom(json!({"spec": {"a": null}})),
             custom(json!({"spec": {"a": 1}})),
+            false,
+        ),
+        (
+            "SE-162 null against a value that was applied",
+            custom(json!({"spec": {"a": null}})),
+            applied_by_kubectl(
+                custom(json!({"spec": {"a": 1}})),
+                &custom(json!({"spec": {"a": 1}})),
+            ),
             true,
+        ),
+        (
+            "SE-162 null that was applied against a value",
+            custom(json!({"spec": {"a": null}})),
+            applied_by_kubectl(
+                custom(json!({"spec": {"a": 1}})),
+                &custom(json!({"spec": {"a": null}})),
+            ),
+            false,
+        ),
+        (
+            "SE-160 a namespace that the live object does not have",
+            custom(json!({"metadata": {"namespace": "n"}})),
+            custom(json!({})),
+            false,
         ),
         (
             "SE-155 empties that the type omits",

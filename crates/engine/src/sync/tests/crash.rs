@@ -107,7 +107,7 @@ fn prune_waves(world: &World) -> BTreeMap<String, i64> {
         .filter(|(key, live)| {
             !own(&key.name) && classify_hook(&live.object) == ObjectClass::Resource
         })
-        .map(|(key, live)| (key.name.clone(), clamped_wave(&live.object)))
+        .map(|(key, live)| (key.name.clone(), wavegate_api::annotations::sync_wave(&live.object)))
         .collect();
     let waves: BTreeSet<i64> = gone.iter().map(|(_, wave)| *wave).collect();
     let mirrored: BTreeMap<&i64, &i64> = waves.iter().zip(waves.iter().rev()).collect();
@@ -123,7 +123,7 @@ fn assert_prune_order(run: &World, start: &World, context: &str) {
     let targets = run.seen.targets.iter().filter(|target| !target.name().is_empty());
     let applied: Vec<(&str, i64)> = targets
         .filter(|target| classify_hook(target) == ObjectClass::Resource)
-        .map(|target| (target.name(), clamped_wave(target)))
+        .map(|target| (target.name(), wavegate_api::annotations::sync_wave(target)))
         .collect();
     for (name, state) in &run.prunes {
         for (target, wave) in &applied {

@@ -184,7 +184,7 @@ fn rank_is_by_kind_whatever_the_group() {
 
 #[test]
 fn wave_annotations() {
-    let wave_of = |m: Manifest| clamped_wave(&m.0);
+    let wave_of = |m: Manifest| wavegate_api::annotations::sync_wave(&m.0);
     let base = || manifest("ConfigMap", "x");
     for text in ["abc", "1.5", " 2", ""] {
         assert_eq!(wave_of(base().note("argocd.argoproj.io/sync-wave", text)), 0, "V-010 {text:?}");

@@ -181,6 +181,7 @@ impl World {
             shared: vec![],
             namespace: NamespaceFact::Exists,
             managed_namespace_metadata: None,
+            tracks_namespace: false,
             deletion_approved_at: None,
             settings: SyncSettings::default(),
         };

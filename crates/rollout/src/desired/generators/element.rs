@@ -18,7 +18,7 @@ pub(super) struct Element {
 impl Element {
     /// Its values, for a template.
     pub fn given(&self) -> Given<'_> {
-        Given { values: &self.values, texts: self.texts }
+        Given::new(&self.values, self.texts)
     }
 }
 

@@ -32,7 +32,7 @@ fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterS
     let is_needed = is_fixed && (!outer.is_empty() || scope.has_unread());
     let fixed = if is_needed { Some(scope.child(second, SECOND)?) } else { None };
     let mut combined = Vec::new();
-    for a in outer {
+    for mut a in outer {
         let evaluated;
         let inner = match &fixed {
             Some(fixed) => fixed,
@@ -45,8 +45,15 @@ fn generate(generator: &Value, scope: &mut GeneratorScope<'_, '_>) -> ParameterS
                     cause: format!("{} (parameters of {})", failure.cause, a.field),
                     ..failure
                 };
-                let element = scope.interpolate(second, SECOND, a.given()).map_err(with)?;
+                let mut given = a.given();
+                let element = scope.interpolate(second, SECOND, &mut given).map_err(with)?;
                 evaluated = scope.interpolated_child(&element, SECOND).map_err(with)?;
+                let changed = scope.changed_values(&given).transpose();
+                let changed = changed.map_err(|f| with(f.below(SECOND)))?;
+                drop(given);
+                if let Some(changed) = changed {
+                    a.values = changed;
+                }
                 &evaluated
             }
         };

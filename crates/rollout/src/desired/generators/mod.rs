@@ -74,7 +74,7 @@ pub struct Parameters {
 impl Parameters {
     /// Its values, for a template.
     pub fn given(&self) -> Given<'_> {
-        Given { values: &self.values, texts: self.texts }
+        Given::new(&self.values, self.texts)
     }
 }
 

@@ -51,7 +51,8 @@ pub(super) fn provider(
     let allowed = &scope.inputs().providers.allowed;
     if !api.is_empty() && !allowed.is_empty() && !allowed.contains(&api) {
         let cause = format!(
-            "scm provider {api:?} not allowed, must use one of the following: {}",
+            "scm provider not allowed: scm provider {api:?} not allowed, must use one of the \
+             following: {}",
             allowed.join(", ")
         );
         return Err(Failure::new(join(key, "api"), cause));

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::element::{Element, Failure, join, object, text, wrong_type};
 use crate::desired::error::GenerateError;
+use crate::desired::field_order;
 use crate::desired::flatten::{flatten, matches};
 use crate::desired::inputs::{
     CLUSTER_SECRETS, Finding, GitAnswer, GitRequest, Inputs, PROVIDER_REQUEUE_AFTER, Projects,
@@ -343,7 +344,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         &mut self,
         element: &Value,
         place: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (key, value) in element.as_object().into_iter().flatten() {
@@ -365,13 +366,13 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         generator: &'static Generator,
         fields: &Map<String, Value>,
         place: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
     ) -> Result<Value, Failure> {
         let own_values = generator.fields.contains(&"values");
         let mut interpolated = Map::new();
-        for (field, value) in fields {
+        for (field, value) in field_order::ordered_fields(generator.key, fields) {
             let place = join(place, field);
-            let value = match (field.as_str(), value) {
+            let value = match (field, value) {
                 ("template", _) => continue,
                 ("values", Value::Object(values)) if own_values => {
                     self.interpolate_values(values, &place, parameters)?
@@ -386,15 +387,15 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
                         // A field of the nested generator, unlike the selector of this one.
                         if let Some(selector) = element.get_mut("selector") {
                             let place = join(&place, "selector");
-                            *selector = self.render(selector, &place, parameters)?;
+                            *selector = self.render(selector, ("selector", &place), parameters)?;
                         }
                         elements.push(element);
                     }
                     elements.into()
                 }
-                _ => self.render(value, &place, parameters)?,
+                _ => self.render(value, (field, &place), parameters)?,
             };
-            interpolated.insert(field.clone(), value);
+            interpolated.insert(field.to_owned(), value);
         }
         Ok(interpolated.into())
     }
@@ -405,7 +406,7 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
         &mut self,
         values: &Map<String, Value>,
         place: &str,
-        parameters: Given<'_>,
+        parameters: &mut Given<'_>,
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (name, value) in values {
@@ -427,11 +428,11 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
     fn render(
         &mut self,
         value: &Value,
-        place: &str,
-        parameters: Given<'_>,
+        field: (&str, &str),
+        parameters: &mut Given<'_>,
     ) -> Result<Value, Failure> {
         let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
-        engine.interpolate(value, place, parameters, env).map_err(of_engine)
+        engine.interpolate(value, field, parameters, env).map_err(of_engine)
     }
 
     /// An object as parameters: with the simple engine, a flat map of text.
@@ -472,13 +473,16 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
             other => return Err(wrong_type("values", "an object of strings", other)),
         };
         let mut rendered = Map::new();
+        let mut given = Given::new(parameters, *texts);
         for name in values.keys() {
             let value = text(&generator["values"], name).map_err(|f| f.below("values"))?;
             let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
-            let value =
-                engine.render_value(value, Given { values: parameters, texts: *texts }, env);
+            let value = engine.render_value(value, &mut given, env);
             let place = || join("values", name);
             rendered.insert(name.clone(), value.map_err(|e| of_template(&e, place()))?.into());
+        }
+        if let Some(changed) = self.changed_values(&given) {
+            *parameters = changed.map_err(|failure| failure.below("values"))?;
         }
         if self.is_go() {
             if !rendered.is_empty() {
@@ -490,6 +494,12 @@ impl<'s, 'e> GeneratorScope<'s, 'e> {
             parameters.extend(flat);
         }
         Ok(())
+    }
+
+    /// The parameters as templates have changed them, if one has.
+    pub fn changed_values(&self, given: &Given<'_>) -> Option<Result<Map<String, Value>, Failure>> {
+        let changed = given.changed_values(&self.evaluation.engine.limits().template)?;
+        Some(changed.map_err(|cause| Failure::new("", cause)))
     }
 
     /// Counts a parameter set against the limits of the ApplicationSet.
