@@ -153,7 +153,9 @@ impl SetSummary {
     fn step_text(&self) -> String {
         match self.step {
             Some(step) => format!("{step}/{}", self.steps),
-            None if self.state == ReportState::Complete => format!("{0}/{0}", self.steps),
+            None if self.state == ReportState::Complete && !self.applications.is_empty() => {
+                format!("{0}/{0}", self.steps)
+            }
             None => "-".to_owned(),
         }
     }

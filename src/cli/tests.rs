@@ -3,6 +3,7 @@
 mod ended_runs;
 mod outcomes;
 mod waits;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

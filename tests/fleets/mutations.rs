@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use wavegate_controller::config::CONFIG_MAPS;
 use wavegate_simulation::Wrap;
 
-use crate::case::{Case, Size, What};
+use crate::case::{App, Case, Size, What};
 use crate::intercept::{Break, Target, intercept};
 use crate::scenario::{BYSTANDER, CONTROL_PLANE, DESTINATION, MOVING};
 
@@ -49,6 +49,8 @@ pub enum Mutation {
     ForgetsSettings,
     /// It does not say what it waits for.
     SaysNothing,
+    /// What a rollout goes on without counts as done.
+    CountsAll,
     /// It asks again and again.
     RunsHot,
     ListsHot,
@@ -63,7 +65,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 23] = [
         (Self::IgnoresMaxUpdate, "limits"),
         (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
@@ -80,6 +82,7 @@ impl Mutation {
         (Self::DeletesMoved, "deletion"),
         (Self::ForgetsSettings, "order"),
         (Self::SaysNothing, "waits"),
+        (Self::CountsAll, "waits"),
         (Self::RunsHot, "pace"),
         (Self::ListsHot, "pace"),
         (Self::RenewsHot, "pace"),
@@ -96,6 +99,13 @@ impl Mutation {
                 case.policy.failures.is_some() && case.apps.iter().any(|app| app.fails_at.is_some())
             }
             Self::IgnoresGates => case.policy.gate.is_some(),
+            Self::CountsAll => {
+                let last = case.last_commit();
+                let fails = |app: &&App| app.fails_at == Some(last);
+                let is_skipped = |app: &App| case.has(|what| *what == What::Skip(app.name.clone()));
+                let mut failing = case.apps.iter().filter(fails);
+                failing.any(|app| case.policy.failures.is_some() || is_skipped(app))
+            }
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
             Self::ForgetsAborted => case.returns_after(&What::Abort),
             Self::ForgetsDisowned => case.returns_after(&What::Disown),
@@ -251,6 +261,25 @@ impl Break for Broken {
             && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
         {
             metadata.remove("ownerReferences");
+        }
+        if self.mutation == Mutation::CountsAll
+            && target.resource == "applicationsets"
+            && target.subresource == "status"
+            && let Some(operations) = body.as_array_mut()
+        {
+            for operation in operations {
+                let progress = match operation["path"].as_str().unwrap_or_default() {
+                    "/status/rollout/progress" => operation.get_mut("value"),
+                    "/status/rollout" => operation.pointer_mut("/value/progress"),
+                    "/status" => operation.pointer_mut("/value/rollout/progress"),
+                    _ => None,
+                };
+                if let Some(progress) = progress
+                    && let Some((_, all)) = progress.as_str().and_then(|text| text.split_once('/'))
+                {
+                    *progress = format!("{all}/{all}").into();
+                }
+            }
         }
         if self.mutation == Mutation::SaysNothing
             && target.resource == "applicationsets"

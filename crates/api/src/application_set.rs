@@ -242,7 +242,7 @@ lenient! {
         /// `Pace`, `MaxInFlight`, `SyncWindow`,
         /// `Excluded`, `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`,
         /// `Promotion`, `OperationStart`, `Operation`, `Confirmation`,
-        /// `FailedOperation`, `OutOfSync`, `Degraded`, `Health` or `Deletion`.
+        /// `FailedOperation`, `Deadline`, `OutOfSync`, `Degraded`, `Health` or `Deletion`.
         pub kind: String,
         /// Why the Application is not Healthy yet, in words that may change.
         pub reason: String,

@@ -51,6 +51,7 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
             | WaitKind::FailedOperation
             | WaitKind::OutOfSync
             | WaitKind::Degraded
+            | WaitKind::Deadline
             | WaitKind::Health
             | WaitKind::Comparison
             | WaitKind::ErrorCondition
@@ -66,6 +67,7 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
     let mut found = match (found.is_empty(), about_run(waiting)) {
         (_, of_run) if !of_run.is_empty() => return of_run,
         (true, _) => vec![by_kind(waiting)],
+        (false, _) if wait.kind == WaitKind::Deadline => [found, vec![by_kind(waiting)]].concat(),
         (false, _) => found,
     };
     // What has failed, or is held by a person, need not hold the others.
@@ -75,6 +77,11 @@ pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
     if is_live && holds && !goes_back(waiting.run) {
         let skip = wavegate("skip", waiting.set.namespace(), &wait.application);
         found.push(format!("to go on without it in this run: {skip}").into());
+    }
+    if is_live && wait.kind == WaitKind::Deadline {
+        let of_set = |verb: &str| wavegate(verb, waiting.set.namespace(), waiting.set.name());
+        found.push(format!("to take back what was started: {}", of_set("rollback")).into());
+        found.push(format!("to end the run, and leave all as it is: {}", of_set("abort")).into());
     }
     found
 }
@@ -149,6 +156,7 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
         WaitKind::FailedOperation
         | WaitKind::OutOfSync
         | WaitKind::Degraded
+        | WaitKind::Deadline
         | WaitKind::ErrorCondition => {
             let mut found: Vec<Action> =
                 live.and_then(|live| about_resource(live, resource)).into_iter().collect();
@@ -303,6 +311,14 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         WaitKind::FailedOperation => {
             format!("commit a fix, or start a new sync: {}", sync()).into()
         }
+        // It is started again once its operation has ended.
+        WaitKind::Deadline if member.is_operating() => format!(
+            "commit a fix, or start it again: {}, once its operation has ended: {}",
+            own("retry"),
+            own("terminate")
+        )
+        .into(),
+        WaitKind::Deadline => format!("commit a fix, or start it again: {}", own("retry")).into(),
         WaitKind::OutOfSync => {
             format!("nothing syncs it again by itself; start a new sync: {}", sync()).into()
         }

@@ -31,6 +31,7 @@ use wavegate_rollout::requests::Run;
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Member, Report, ReportState, SetCondition};
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
@@ -206,8 +207,11 @@ fn summary_of(report: &Report, waits: &[rollout::wait::RolloutWait]) -> String {
             format!("{name} waits in step {step} of {steps}: {first}")
         }
         (ReportState::Rolling, _) => format!("{name} is progressing: {}", message()),
+        // A skipped one is not waited for.
         (ReportState::Complete, Some(first)) => {
-            format!("{name} has completed all {steps} steps and waits for {first}")
+            let is_skipped = waits.first().is_some_and(|wait| wait.kind == WaitKind::Skipped);
+            let and = if is_skipped { "without" } else { "and waits for" };
+            format!("{name} has completed {} {and} {first}", all_steps(steps))
         }
         (ReportState::AllAtOnce, Some(first)) => {
             format!("{name} has no steps and waits for {first}")
@@ -224,6 +228,10 @@ fn summary_of(report: &Report, waits: &[rollout::wait::RolloutWait]) -> String {
             format!("{name} does not roll out: {}", message())
         }
     }
+}
+
+fn all_steps(steps: usize) -> String {
+    if steps == 1 { "its only step".to_owned() } else { format!("all {steps} steps") }
 }
 
 /// The most names of Applications behind a step.

@@ -62,7 +62,12 @@ pub(super) struct PlanArgs {
     #[arg(long)]
     live: bool,
     /// With --live: exit with 1 unless the plan has this hash, as an earlier plan printed it
-    #[arg(long, value_name = "HASH", requires = "live")]
+    #[arg(
+        long,
+        value_name = "HASH",
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        requires = "live"
+    )]
     check: Option<String>,
     #[command(flatten)]
     controller: ControllerArgs,

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::text::count;
 use crate::cli::console::commands::{in_namespace, wavegate, word};
 use crate::cli::console::output::human;
 use wavegate_api::ObjectKey;
@@ -17,6 +16,7 @@ use wavegate_api::run::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
 use wavegate_rollout::requests::{Run, applications_text, paused_by_policies};
 use wavegate_rollout::rollout::report::{Report, Set};
+use wavegate_rollout::rollout::run::missing_approvals;
 
 /// The latest run of a set, for the output.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +27,8 @@ pub(in crate::cli) struct RunSummary {
     /// Complete and total Applications, such as `3/14`.
     pub progress: String,
     pub failed: i64,
+    /// How many Applications it skips, as far as it names them.
+    pub skipped: usize,
     /// What it waits for, or how it ended.
     pub message: String,
     /// Since when it is in this phase; absent when unknown.
@@ -50,6 +52,7 @@ impl RunSummary {
             phase: run.phase().as_str(),
             progress: status.progress.clone(),
             failed: status.failed,
+            skipped: status.skipped.len(),
             message: status.message.clone(),
             since: since(run).map(to_rfc3339),
             until: soaks_until(run).map(to_rfc3339),
@@ -74,14 +77,17 @@ impl RunSummary {
     /// Whether it says more than the Applications do.
     pub fn is_of_interest(&self) -> bool {
         let plain = [RunPhase::Progressing, RunPhase::Complete, RunPhase::Superseded];
-        !plain.map(RunPhase::as_str).contains(&self.phase)
+        let goes_on_without = self.failed > 0 || self.skipped > 0;
+        goes_on_without || !plain.map(RunPhase::as_str).contains(&self.phase)
     }
 
     /// The phase, for a column.
     pub fn phase_text(&self) -> String {
-        match self.failed {
-            0 => self.phase.to_owned(),
-            failed => format!("{} ({failed} failed)", self.phase),
+        match (self.failed, self.skipped) {
+            (0, 0) => self.phase.to_owned(),
+            (failed, 0) => format!("{} ({failed} failed)", self.phase),
+            (0, skipped) => format!("{} ({skipped} skipped)", self.phase),
+            (failed, skipped) => format!("{} ({failed} failed, {skipped} skipped)", self.phase),
         }
     }
 }
@@ -170,8 +176,8 @@ pub(in crate::cli) fn held(run: &Run, of: &ObjectKey) -> Option<String> {
     is_held.then(|| format!("Run {} is Held: {}{}", run.name, run.status.message, next()))
 }
 
-/// How a run ended that left something to do: it was aborted or taken back, or some Applications
-/// failed; `None` for another one.
+/// How a run ended that left something to do: it was aborted or taken back, or is complete without
+/// some Applications; `None` for another one.
 pub(in crate::cli) fn ended(run: &Run, of: &ObjectKey) -> Option<String> {
     let Run { name, status, .. } = run;
     let by = match status.ended_by.as_str() {
@@ -180,12 +186,15 @@ pub(in crate::cli) fn ended(run: &Run, of: &ObjectKey) -> Option<String> {
     };
     // What is back has not failed any more: the timeline says what did.
     let failed = status.timeline.iter().rev().find(|entry| entry.what == "Failed");
+    let failed = failed.filter(|_| run.phase() != RunPhase::Complete);
     let failed = failed.map(|entry| format!("; {} failed: {}", entry.subject, entry.message));
     let failed = failed.unwrap_or_default();
     let how = match run.phase() {
         RunPhase::Aborted => format!("was aborted{by}"),
         RunPhase::RolledBack => format!("was rolled back{by}"),
         RunPhase::CompleteWithFailures => "is complete".to_owned(),
+        // Its message names what it is complete without.
+        RunPhase::Complete if !status.message.is_empty() => "is complete".to_owned(),
         _ => return None,
     };
     let next = what_to_do(run, of);
@@ -251,13 +260,14 @@ pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
     let more = if message.is_empty() { String::new() } else { format!(": {message}") };
     let silent = [RunPhase::Progressing, RunPhase::Complete].map(RunPhase::as_str);
     match what.as_str() {
-        "StepOpened" | "StepCompleted" | "Failed" => None,
+        "StepOpened" | "StepCompleted" | "Failed" | "Recovered" => None,
         "GateApproved" => Some(format!("gate {subject} is approved{by}")),
         "GateOpened" => Some(format!("gate {subject} opens")),
         "ApprovalVoid" => Some(format!("gate {subject}: what was approved{by} has changed{more}")),
         "Skipped" => Some(format!("{subject} is skipped{by}")),
         "Retried" => Some(format!("run {}: retried{by}{more}", run.name)),
-        "QuarantineEnded" => Some(format!("run {}: {message}", run.name)),
+        "QuarantineEnded" | "BudgetExceeded" => Some(format!("run {}: {message}", run.name)),
+        "SoakRestarted" => Some(format!("gate {subject}: its soak begins again{more}")),
         "WithoutEffect" => Some(format!("run {}: it has no effect{more}", run.name)),
         phase if silent.contains(&phase) => None,
         phase => Some(format!("run {} is {phase}{by}{more}", run.name)),
@@ -274,11 +284,11 @@ pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> S
         .as_ref()
         .map(|until| format!("soaks until {}", to_rfc3339(until.0)))
         .unwrap_or_default();
-    let approval = match usize::try_from(gate.missing()).unwrap_or(usize::MAX) {
+    let approval = match gate.missing() {
         0 => String::new(),
         missing => format!(
-            "needs {}: {} --gate {}",
-            count(missing, "approval"),
+            "waits, {}: {} --gate {}",
+            missing_approvals(missing, gate.approvals),
             wavegate("approve", namespace, set),
             word(&gate.name)
         ),
@@ -302,5 +312,8 @@ pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
     };
     let runs =
         if estimate.runs == 1 { "1 run".to_owned() } else { format!("{} runs", estimate.runs) };
-    format!("about {range} left, from {runs}{without}")
+    match estimate.most_seconds {
+        0 => format!("it takes longer than before, by {runs}{without}"),
+        _ => format!("about {range} left, from {runs}{without}"),
+    }
 }

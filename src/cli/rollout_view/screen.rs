@@ -126,6 +126,7 @@ impl Screen<'_> {
     ) -> Vec<StyledLine> {
         let Some(set) = self.frame.fleet.sets.get(key) else { return Vec::new() };
         let (glyph, style) = match outcome {
+            RolloutOutcome::Complete if set.complete_without().is_some() => ("✔", Style::Yellow),
             RolloutOutcome::Complete => ("✔", Style::Green),
             RolloutOutcome::Running => ("●", Style::Yellow),
             _ => ("✘", Style::Red),

@@ -66,6 +66,9 @@ pub(super) fn sentence(
             let outside = set.left_outside().map(|left| format!(" {left}")).unwrap_or_default();
             match set.run().and_then(|run| run::ended(run, &set.key())) {
                 Some(ended) => (Style::Yellow, format!("{ended}.{outside}")),
+                None if set.report.members.is_empty() => {
+                    (Style::Yellow, "There is no Application: the generators find none.".to_owned())
+                }
                 None => (Style::Green, format!("All steps are complete.{outside}")),
             }
         }

@@ -80,6 +80,13 @@ impl WatchedSet {
         }
     }
 
+    /// That its run is complete without some Applications, and which; `None` for another one.
+    pub fn complete_without(&self) -> Option<String> {
+        let ended = || self.run().and_then(|run| run::ended(run, &self.key()));
+        let complete = [RunPhase::Complete, RunPhase::CompleteWithFailures];
+        self.is_run_in(&complete).then(ended).flatten()
+    }
+
     fn is_run_in(&self, phases: &[RunPhase]) -> bool {
         self.report.is_rolling() && self.run().is_some_and(|run| phases.contains(&run.phase()))
     }

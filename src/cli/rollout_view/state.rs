@@ -1,6 +1,7 @@
 //! The state of a set in one line. Pure.
 
 use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::status::findings::{NO_APPLICATION, all_complete};
 use wavegate_rollout::rollout::report::{Report, ReportState};
 
 /// That Applications outside of the steps need a manual sync; `None` without any.
@@ -31,13 +32,20 @@ pub(in crate::cli) fn message(report: &Report) -> String {
         ReportState::Failed if report.goes_on() => reported.unwrap_or_else(error),
         ReportState::Failed => error(),
         ReportState::SwitchedOff => status.invalid_config.clone().unwrap_or_else(|| OFF.to_owned()),
+        ReportState::AllAtOnce | ReportState::Complete if report.members.is_empty() => {
+            NO_APPLICATION.to_owned()
+        }
         ReportState::AllAtOnce => {
             format!("{complete} of {total} applications are Synced and Healthy; there are no steps")
         }
-        ReportState::Complete => match left_outside(report) {
-            Some(left) => format!("all {steps} steps are complete; {left}"),
-            None => format!("all {steps} steps are complete"),
-        },
+        // The rollout itself says what it is complete without.
+        ReportState::Complete => {
+            let said = reported.unwrap_or_else(|| all_complete(steps));
+            match left_outside(report) {
+                Some(left) => format!("{said}; {left}"),
+                None => said,
+            }
+        }
         ReportState::Rolling => reported.unwrap_or_else(|| {
             let step = report.open_step.map_or(0, |step| step.saturating_add(1));
             format!("step {step} of {steps}: {complete} of {total} applications are done")

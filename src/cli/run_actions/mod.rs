@@ -72,7 +72,12 @@ pub(super) enum RunAction {
         gate: Option<String>,
         /// Only if the plan of the ApplicationSet has this hash, as `wavegate plan --live` prints it
         /// with the same settings of the controller
-        #[arg(long, value_name = "HASH", conflicts_with_all = ["selector", "all_namespaces"])]
+        #[arg(
+            long,
+            value_name = "HASH",
+            value_parser = clap::builder::NonEmptyStringValueParser::new(),
+            conflicts_with_all = ["selector", "all_namespaces"]
+        )]
         plan: Option<String>,
         /// Approve the deletions that the condition DeletionsHeld names
         #[arg(long, conflicts_with = "gate")]

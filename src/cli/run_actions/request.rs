@@ -322,7 +322,9 @@ impl Session<'_> {
         }
         if count > 0 && !self.options.yes && !confirmed(verb, count)? {
             let why = "it was not confirmed, and nothing is written";
-            let place = match actions {
+            let is_change =
+                |action: &&PlannedAction<'_>| matches!(action.verdict, Verdict::Change { .. });
+            let place = match actions.iter().filter(is_change).collect::<Vec<_>>().as_slice() {
                 [one] => one.place(),
                 all => format!("{} ApplicationSets", all.len()),
             };

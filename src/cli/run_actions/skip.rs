@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::request::{ActionResults, PlannedAction, Session};
 use super::selection;
+use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::Error;
 use crate::cli::runs::runs;
 use wavegate_api::{ObjectKey, Raw};
@@ -44,7 +45,12 @@ pub(super) async fn skip(
         let runs = runs(cluster, set).await?;
         actions.push(PlannedAction::for_run(set, current_run(&runs, set), move |run| {
             if let Some(name) = named.complete.first() {
-                let why = format!("{name} is complete: its rollout does not wait for it");
+                // A commit that nobody has compared yet may be there.
+                let why = format!(
+                    "{name} is complete: its rollout does not wait for it, as of its last \
+                     comparison; after a push: {}",
+                    wavegate("refresh", set.namespace(), name)
+                );
                 return Verdict::Refused(why);
             }
             let names: Vec<&str> = named.names.iter().map(String::as_str).collect();

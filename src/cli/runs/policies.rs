@@ -211,7 +211,11 @@ fn limits(spec: &RolloutPolicySpec) -> Vec<String> {
     let mut limits = Vec::new();
     if let Some(failures) = &spec.failures {
         // Without a limit, any number may fail.
-        let max = failures.max.as_ref().map(|max| format!("at most {} failures", number(max)));
+        let one = IntOrString::Int(1);
+        let max = failures.max.as_ref().map(|max| match *max == one {
+            true => "at most 1 failure".to_owned(),
+            false => format!("at most {} failures", number(max)),
+        });
         let same = failures.same.map(|same| format!("{same} of the same failure"));
         let mut budgets: Vec<String> = max.into_iter().chain(same).collect();
         if let Some(first) = budgets.first_mut() {
@@ -253,6 +257,7 @@ mod tests {
             (json!({"same": 3}), "3 of the same failure, then Hold"),
             (json!({"same": 3, "onFailure": "Rollback"}), "3 of the same failure, then Rollback"),
             (json!({"max": 0}), "at most 0 failures, then Hold"),
+            (json!({"max": 1}), "at most 1 failure, then Hold"),
             (
                 json!({"max": "5%", "same": 3}),
                 "at most 5% failures, then Hold, 3 of the same failure",

@@ -31,6 +31,7 @@ use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::follow::{Events, follow_objects};
 use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
 use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::status::findings::NO_APPLICATION;
 use wavegate_rollout::requests::{
     DeployedRevision, Goal, Run, Seen, WaitEnding, WaitProgress, is_revision, wait_progress,
 };
@@ -43,6 +44,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 const CHANGED: Duration = Duration::from_secs(5);
 /// The same for what only a person can continue.
 const STUCK: Duration = Duration::from_secs(10);
+/// The same for a commit that no Application has seen, although all were compared since: a Git
+/// server may take a moment to show a push.
+const UNSEEN: Duration = Duration::from_secs(30);
 
 /// Wait until a change is rolled out, for pipelines
 ///
@@ -300,6 +304,9 @@ impl<'a> WaitLoop<'a> {
                         format!("run {} is superseded{why}", run.name).into()
                     }
                     (Some(run), _) => about_run(run, &self.set),
+                    (None, WaitEnding::Complete) if deployed.is_empty() => {
+                        NO_APPLICATION.to_owned().into()
+                    }
                     (None, WaitEnding::Complete) => {
                         let outside = report.outside().count();
                         let done = deployed.len().saturating_sub(outside);
@@ -334,9 +341,13 @@ impl<'a> WaitLoop<'a> {
             self.say(&"asks the controller to read the repositories".to_owned().into())?;
         }
         let Some((ending, run, time, is_final)) = ending else {
-            self.settling = None;
             self.say(&line)?;
-            return Ok(None);
+            let Some(unseen) = self.unseen() else {
+                self.settling = None;
+                return Ok(None);
+            };
+            let is_over = has_settled(&mut self.settling, WaitEnding::Superseded, UNSEEN);
+            return Ok(is_over.then(|| self.ended(WaitEnding::Superseded, None, unseen)));
         };
         if !is_final && !self.newest.is_over() {
             self.settling = None;
@@ -349,6 +360,28 @@ impl<'a> WaitLoop<'a> {
             self.say(&line)?;
         }
         Ok(Some(self.ended(ending, run, line.to_string())))
+    }
+
+    /// That no Application has seen the commit that is waited for, although all were compared since
+    /// the start; `None` when that is not so, or not known.
+    fn unseen(&self) -> Option<String> {
+        let (Goal::Revision(revision), Newest::Known(_)) = (&self.goal, &self.newest) else {
+            return None;
+        };
+        let deployed = &self.known.deployed;
+        let mut seen = deployed.values().flat_map(|one| &one.revisions);
+        let is_seen = deployed.is_empty() || seen.any(|found| is_revision(found, revision));
+        // A run of it may be of an Application that is gone.
+        let runs = self.known.runs();
+        let mut to = runs.iter().flat_map(|run| &run.status.to);
+        let is_rolled_out = to.any(|to| is_revision(&to.revision, revision));
+        (!is_seen && !is_rolled_out).then(|| {
+            format!(
+                "no Application has seen commit {}, although the repositories were read since: another \
+                 push has replaced it, or no source follows a branch that has it",
+                shortened(revision)
+            )
+        })
     }
 
     /// Prints a line, if it is another one.

@@ -184,9 +184,10 @@ fn hold(kind: WaitKind) -> Option<(&'static str, &'static str)> {
         WaitKind::FailureBudget => ("too many have failed", "an earlier retry"),
         WaitKind::Quarantined => ("its targets are in quarantine", "an earlier retry"),
         WaitKind::HeldBack => ("it is held after it was taken back", "an earlier retry"),
-        WaitKind::FailedOperation | WaitKind::Degraded | WaitKind::OutOfSync => {
-            ("it waits for what has failed", "an earlier retry")
-        }
+        WaitKind::FailedOperation
+        | WaitKind::Degraded
+        | WaitKind::Deadline
+        | WaitKind::OutOfSync => ("it waits for what has failed", "an earlier retry"),
         WaitKind::HeldByPerson => ("a person has synced it to something else", "an earlier retry"),
         WaitKind::ManualSync => ("it is synced by hand", "maxUpdate, which is 0"),
         WaitKind::Excluded => {

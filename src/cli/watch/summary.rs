@@ -30,7 +30,12 @@ impl FollowedRollouts {
                     }
                     sets => format!("All {} rollouts are complete", sets.len()),
                 };
-                lines.push(StyledLine::of(Style::Green, text));
+                let sets = || outcomes.iter().filter_map(|(key, _)| self.live.fleet.sets.get(key));
+                let without: Vec<String> =
+                    sets().filter_map(WatchedSet::complete_without).collect();
+                let style = if without.is_empty() { Style::Green } else { Style::Yellow };
+                lines.push(StyledLine::of(style, text));
+                lines.extend(without.into_iter().map(|text| StyledLine::of(Style::Yellow, text)));
                 for (key, _) in &outcomes {
                     let set = self.live.fleet.sets.get(key);
                     if let Some(left) = set.and_then(WatchedSet::left_outside) {

@@ -1,5 +1,6 @@
 //! While a rollout is not complete and nothing changes, its set says what it waits for, and that
-//! is true; so do the operations of Applications.
+//! is true; so do the operations of Applications. One that is complete without Applications that
+//! failed or are skipped does not count them as done.
 
 use std::time::Duration;
 
@@ -79,8 +80,19 @@ fn check(known: &Known<'_>, set: &Value) -> Verdict {
         known.case.policy.failures.is_some() && health == "Degraded"
             || known.case.has(|what| *what == What::Skip((*app).to_owned()))
     };
-    if behind.iter().all(is_excused) || error {
+    if error {
         return Ok(());
+    }
+    if behind.iter().all(is_excused) {
+        let progress = rollout["progress"].as_str().unwrap_or_default();
+        let is_whole = progress.split_once('/').is_some_and(|(done, all)| done == all);
+        // What was Healthy for its commit, and is not any more, was done.
+        let last = Some(known.case.last_commit());
+        let fails = |app: &&&str| known.case.app(app).is_some_and(|app| app.fails_at == last);
+        return match behind.iter().find(fails).filter(|_| is_whole) {
+            None => Ok(()),
+            Some(app) => Err(format!("{name} goes on without {app} and says {progress} are done")),
+        };
     }
     if said.is_empty() || waits.is_empty() {
         return Err(format!("{name} waits for {behind:?} and says {rollout}"));

@@ -71,6 +71,17 @@ async fn after_a_push_a_watch_is_about_the_new_commit() {
     // Nothing new: it ends all the same.
     let again = cluster.run(&["status", "set", "--watch", "--timeout", "150s"]).await;
     assert_eq!(again.code, 0, "{}{}", again.out, again.err);
+    // Another push has replaced a commit before anybody saw it: without a limit there was no end.
+    let replaced = ["wait", "set", "--revision", "0123456789abcdef", "--timeout", "150s"];
+    let mut unseen = cluster.run(&replaced).await;
+    for _ in 0..5 {
+        if !unseen.err.contains("what follows is of the last comparisons") {
+            break;
+        }
+        unseen = cluster.run(&replaced).await;
+    }
+    let said = format!("{}{}", unseen.out, unseen.err);
+    assert!(unseen.code == 1 && said.contains("no Application has seen commit 0123456"), "{said}");
     controller.stop().await;
 
     // Without a controller it ends by what is known, and says so.

@@ -467,8 +467,12 @@ async fn runs_are_ended_retried_and_reduced() {
     );
     let missing = world.ann(&["retry", "shpo", "-y"]).await;
     missing.fails(2, &["error: cannot find: argocd/shpo: there is neither an Application nor an ApplicationSet", "did you mean shop?"]);
+    // It was complete with what it found, and its Applications say that it has started none.
+    let none = "run shop-1 has started no Application: abort it instead";
+    world.ann(&["rollback", "shop", "--dry-run"]).await.fails(1, &[none]);
     // None of what it started has a revision to go back to.
-    let nothing = "none of 17 Applications that run shop-1 started can go back by itself";
+    world.started("shop-eu", "shop-1", &[]).await;
+    let nothing = "none of 1 Application that run shop-1 started can go back by itself";
     world.ann(&["rollback", "shop", "--dry-run"]).await.fails(1, &[nothing]);
     let data = world.ann(&["rollback", "shop", "--dry-run", "-o", "json"]).await.json();
     assert_eq!(data["verb"], "rollback");

@@ -180,7 +180,7 @@ fn a_rollback_that_fails_holds_as_st_062() {
     assert_eq!(simulated.run.code, 1, "{}", simulated.run.out);
     assert!(simulated.run.out.contains("the rollback holds here: wavegate retry"));
     let status = simulated.last("shop-3");
-    let message = "2 of 3 are back; 1 failed, such as dev-2";
+    let message = "2 of 3 are back; 1 failed: dev-2";
     assert_eq!((&status["phase"], &status["message"]), (&json!("RollingBack"), &json!(message)));
     assert_eq!(simulated.phases("shop-3"), ["Progressing", "RollingBack"]);
     assert_eq!(simulated.statuses("shop-4"), [Value::Null; 0], "no other run");

@@ -5,21 +5,28 @@
 //! back is free only once its status says so: whatever fails or crashes in between, more is
 //! counted, never less. After a restart, a set that has not decided yet is counted from its
 //! status and its Applications.
+//!
+//! Sets take turns: of those that wait, the one whose last promotion is the oldest goes first, so
+//! that one Application does not wait for a fleet. Who decides leaves a place to each set that goes
+//! first, and after a promotion of its own to each that waits.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-use wavegate_api::ObjectKey;
+use wavegate_api::application_set::RolloutStatus;
 use wavegate_api::listed::ListedApplication;
 use wavegate_api::policy::RolloutPolicySpec;
+use wavegate_api::run::RunStart;
+use wavegate_api::{ObjectKey, read_leniently};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::StoredObject;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::policy::policy_selects;
 use wavegate_rollout::rollout::run_input::Pool;
 use wavegate_rollout::rollout::status;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// What each set takes.
 #[derive(Debug, Default)]
@@ -28,6 +35,8 @@ pub struct Ledger(Mutex<Taken>);
 #[derive(Debug, Default)]
 struct Taken {
     by: BTreeMap<ObjectKey, Share>,
+    /// How many promotions there were.
+    promotions: u64,
     /// Which policies select which sets, of the versions of both.
     selections: BTreeMap<(ObjectKey, ObjectKey), Selection>,
 }
@@ -40,6 +49,23 @@ struct Share {
     pools: Vec<String>,
     /// Since when it waits for each of them that it waits for.
     waits_since: BTreeMap<String, Timestamp>,
+    turn: Turn,
+}
+
+/// When a set was promoted from last: the number of that promotion among those of all sets, and
+/// before the first one of this process its time as it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(u64, Option<Timestamp>);
+
+/// What a set has decided.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TakenPlaces<'a> {
+    /// How many are in flight.
+    pub in_flight: u64,
+    /// Whether some were promoted.
+    pub has_promoted: bool,
+    /// The policies whose limit it waits for.
+    pub waits: &'a [String],
 }
 
 /// Whether a policy selects a set.
@@ -103,7 +129,8 @@ impl Shares<'_> {
         }
         let sets = plane.sets.keys().into_iter().filter(|key| key.namespace == set.namespace);
         let others: Vec<ObjectKey> = sets.filter(|key| key != set).collect();
-        let waits_since = self.0.by.get(set).map(|share| share.waits_since.clone());
+        let own = self.0.by.entry(set.clone()).or_insert_with(|| stored(set, limits, plane));
+        let own = own.clone();
         let pool = |(policy, max): &(String, u64)| {
             let mut pool = Pool {
                 policy: policy.clone(),
@@ -111,24 +138,28 @@ impl Shares<'_> {
                 elsewhere: 0,
                 users: Vec::new(),
                 reserved: 0,
+                waiting: 0,
             };
             let key = ObjectKey::new(&set.namespace, policy);
-            let own = waits_since.as_ref().and_then(|since| since.get(policy));
+            let never = Timestamp::MAX;
+            let place = |share: &Share, name: &ObjectKey| {
+                let since = share.waits_since.get(policy).copied().unwrap_or(never);
+                (share.turn, since, name.clone())
+            };
+            let own = place(&own, set);
             for other in &others {
                 if !self.0.is_selected(&key, other, plane) {
                     continue;
                 }
-                let share = self.0.by.entry(other.clone()).or_insert_with(|| Share {
-                    in_flight: count(other, plane),
-                    ..Share::default()
-                });
+                let share = self.0.by.entry(other.clone());
+                let share = share.or_insert_with(|| stored(other, limits, plane));
                 pool.elsewhere += share.in_flight;
                 if share.in_flight > 0 {
                     pool.users.push((other.name.clone(), share.in_flight));
                 }
-                let is_first = |since: &Timestamp| own.is_none_or(|own| since < own);
-                if share.waits_since.get(policy).is_some_and(is_first) {
-                    pool.reserved += 1;
+                if share.waits_since.contains_key(policy) {
+                    pool.waiting += 1;
+                    pool.reserved += u64::from(place(share, other) < own);
                 }
             }
             pool.users.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -142,13 +173,18 @@ impl Shares<'_> {
         &mut self,
         set: &ObjectKey,
         limits: &[(String, u64)],
-        in_flight: u64,
-        waits: &[String],
+        decided: TakenPlaces<'_>,
         now: Timestamp,
     ) {
-        let share = self.0.by.entry(set.clone()).or_default();
+        let TakenPlaces { in_flight, has_promoted, waits } = decided;
+        let taken = &mut *self.0;
+        let share = taken.by.entry(set.clone()).or_default();
         share.in_flight = share.in_flight.max(in_flight);
         share.pools = limits.iter().map(|(policy, _)| policy.clone()).collect();
+        if has_promoted {
+            taken.promotions += 1;
+            share.turn = Turn(taken.promotions, None);
+        }
         let since = |policy: &String| share.waits_since.get(policy).copied().unwrap_or(now);
         share.waits_since = waits.iter().map(|policy| (policy.clone(), since(policy))).collect();
     }
@@ -201,6 +237,30 @@ pub(super) fn selects(policy: &StoredObject, set: &StoredObject) -> bool {
     };
     let labels = labels.metadata.labels.unwrap_or_default();
     policy_selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
+}
+
+/// What a set takes that has not decided since the start, from what is stored: also whether it
+/// waited, and when it was promoted from last.
+fn stored(set: &ObjectKey, limits: &[(String, u64)], plane: &ControlPlane) -> Share {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct OfStatus {
+        rollout: Option<RolloutStatus>,
+    }
+    let Some(object) = plane.sets.get(set) else { return Share::default() };
+    let status: OfStatus = read_leniently(&object.status());
+    let waits = status.rollout.into_iter().flat_map(|rollout| rollout.waiting_for);
+    let waits = waits.filter(|wait| wait.kind == WaitKind::MaxInFlight.name());
+    let since = waits.filter_map(|wait| wait.since).map(|since| since.0).min();
+    let waits_since = limits.iter().filter_map(|(policy, _)| Some((policy.clone(), since?)));
+    let owned = plane.applications.owned_by(object.uid());
+    let started = owned.iter().filter_map(|application| RunStart::of(&application.parse()));
+    Share {
+        in_flight: count(set, plane),
+        pools: Vec::new(),
+        waits_since: waits_since.collect(),
+        turn: Turn(0, started.filter_map(|start| start.at.parse().ok()).max()),
+    }
 }
 
 /// How many Applications of a set are in flight, from what is stored.
@@ -267,7 +327,7 @@ mod tests {
         let limits = [("p".to_owned(), 1)];
         let now = Timestamp::UNIX_EPOCH;
         for (set, in_flight) in [(&a, 0), (&b, 1)] {
-            ledger.share().take(set, &[], in_flight, &[], now);
+            ledger.share().take(set, &[], TakenPlaces { in_flight, ..TakenPlaces::default() }, now);
         }
         let elsewhere = || ledger.share().pools(&a, &limits, &plane)[0].elsewhere;
         assert_eq!(elsewhere(), 0, "there is no policy");
@@ -292,13 +352,80 @@ mod tests {
         let both = [("p".to_owned(), 1), ("other".to_owned(), 1)];
         let at = |second| Timestamp::from_second(second).unwrap();
         let reserved = || ledger.share().pools(&b, &both[..1], &plane)[0].reserved;
-        ledger.share().take(&a, &both, 0, &["other".to_owned()], at(1));
+        let take = |set: &ObjectKey, limits: &[(String, u64)], waits: &[&str], second| {
+            let waits: Vec<String> = waits.iter().map(|&policy| policy.to_owned()).collect();
+            let decided = TakenPlaces { waits: &waits, ..TakenPlaces::default() };
+            ledger.share().take(set, limits, decided, at(second));
+        };
+        take(&a, &both, &["other"], 1);
         assert_eq!(reserved(), 0, "it waits for the other one");
-        ledger.share().take(&a, &both, 0, &["p".to_owned()], at(2));
+        take(&a, &both, &["p"], 2);
         assert_eq!((reserved(), ledger.waiting_beside(&b)), (1, vec![]));
-        ledger.share().take(&b, &both[..1], 0, &["p".to_owned()], at(3));
+        take(&b, &both[..1], &["p"], 3);
         assert_eq!((reserved(), ledger.waiting_beside(&b)), (1, vec![a.clone()]));
-        ledger.share().take(&a, &both, 0, &[], at(4));
+        take(&a, &both, &[], 4);
         assert_eq!(reserved(), 0);
+    }
+
+    /// A fleet that always waits was always the one that had waited for the longest (ST-030).
+    #[test]
+    fn sets_that_wait_take_turns_as_st_030() {
+        let (plane, ledger) = (plane(), Ledger::default());
+        let (a, b) = (set(&plane, "a", "1", "x"), set(&plane, "b", "2", "x"));
+        policy(&plane, "3", "x");
+        let limits = [("p".to_owned(), 1)];
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let waits = ["p".to_owned()];
+        let take = |set: &ObjectKey, has_promoted, second| {
+            let decided = TakenPlaces { has_promoted, waits: &waits, ..TakenPlaces::default() };
+            ledger.share().take(set, &limits, decided, at(second));
+        };
+        let reserved = |set: &ObjectKey| {
+            let pool = ledger.share().pools(set, &limits, &plane).remove(0);
+            (pool.reserved, pool.waiting)
+        };
+        take(&a, false, 1);
+        take(&b, false, 2);
+        assert_eq!((reserved(&a), reserved(&b)), ((0, 1), (1, 1)), "the longest wait");
+        for (promoted, second) in [(&a, 3), (&b, 4), (&a, 4), (&b, 4)] {
+            take(promoted, true, second);
+            let first = if promoted == &a { &b } else { &a };
+            assert_eq!((reserved(promoted), reserved(first)), ((1, 1), (0, 1)), "{promoted}");
+        }
+    }
+
+    /// Whose turn it is was forgotten with the process.
+    #[test]
+    fn turns_are_kept_through_a_restart_as_st_030() {
+        let plane = plane();
+        for (name, at) in [("a", "2026-01-02T03:04:06Z"), ("b", "2026-01-02T03:04:05Z")] {
+            let waiting = json!([{"application": "x", "kind": "MaxInFlight", "reason": "r",
+                "since": "2026-01-02T03:04:04Z"}]);
+            let object = json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+                "metadata": {"name": name, "namespace": "argocd", "uid": name,
+                    "resourceVersion": "1", "labels": {"team": "x"}},
+                "status": {"rollout": {"step": 1, "steps": 1, "waitingFor": waiting}},
+            });
+            plane.sets.wrote(object.into(), Origin::ApplicationSets);
+            let start = json!({"run": format!("{name}-1"), "spec": "s", "revisions": [], "at": at,
+                "before": "Healthy", "good": [], "goesBack": false, "uid": "app"});
+            let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+                "name": name, "uid": name, "controller": true});
+            let application = json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+                "metadata": {"name": format!("{name}-app"), "namespace": "argocd", "uid": "app",
+                    "resourceVersion": "1", "ownerReferences": [owner],
+                    "annotations": {wavegate_api::annotations::RUN: start.to_string()}},
+            });
+            plane.applications.wrote(application.into(), Origin::ApplicationSets);
+        }
+        policy(&plane, "3", "x");
+        let ledger = Ledger::default();
+        let limits = [("p".to_owned(), 1)];
+        let reserved = |name| {
+            ledger.share().pools(&ObjectKey::new("argocd", name), &limits, &plane)[0].reserved
+        };
+        assert_eq!((reserved("a"), reserved("b")), (1, 0), "b was promoted from before a");
     }
 }

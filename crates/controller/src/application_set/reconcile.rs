@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::context::{Context, Request};
+use super::in_flight::TakenPlaces;
 use super::memory::{SetMemory, redact};
 use super::observe::{MayRead, UnreadInput};
 use super::pace::ReconcilePace;
@@ -36,6 +37,8 @@ use wavegate_rollout::application_set::status::events::{self, SetEvent};
 use wavegate_rollout::application_set::status::report::{self, Carried, Recorded};
 use wavegate_rollout::application_set::status::stored::{Status, StoredApplicationSet};
 use wavegate_rollout::desired::inputs::MAX_READS;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::run_input::Pool;
 use wavegate_rollout::rollout::wait::RolloutWait;
 
 /// The end of a reconcile.
@@ -262,10 +265,25 @@ fn decide_with_shares(
         .map_or_else(Vec::new, |shares| shares.pools(key, &limits, &context.core.control_plane));
     let snapshot = memory.snapshot(set, &context.settings.decisions, now);
     let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
-    let waits = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.waits_for_pools);
+    let plan = decision.rollout.as_ref();
+    let transitions = plan.map_or(&[][..], |plan| &plan.transitions);
+    let decided = TakenPlaces {
+        in_flight: memory.in_flight(&decision),
+        has_promoted: transitions.iter().any(|transition| transition.to == Phase::Pending),
+        waits: plan.map_or(&[][..], |plan| &plan.waits_for_pools),
+    };
+    let has_free = |pool: &Pool| pool.elsewhere + decided.in_flight < pool.max;
+    let leaves_a_place = decided.has_promoted && memory.run_observation.pools.iter().any(has_free);
     // Also without a limit: a policy may come, and select it, while it is in flight.
     let mut shares = shares.unwrap_or_else(|| context.in_flight.share());
-    shares.take(key, &limits, memory.in_flight(&decision), waits, now);
+    shares.take(key, &limits, decided, now);
+    drop(shares);
+    if leaves_a_place {
+        // It is left to those whose turn it is now.
+        for other in context.in_flight.waiting_beside(key) {
+            context.queue.enqueue(&other, Request(true));
+        }
+    }
     decision
 }
 

@@ -40,6 +40,7 @@ mod steps;
 mod timers;
 mod trust;
 mod wakes;
+mod words;
 mod writes;
 
 use std::sync::Arc;

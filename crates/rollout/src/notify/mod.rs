@@ -163,7 +163,9 @@ impl Transition<'_> {
             "Skipped" => format!("{subject} is skipped"),
             "Retried" if subject.is_empty() => format!("{by} retries what has failed"),
             "Retried" => format!("{by} retries {subject}"),
-            "QuarantineEnded" => return cut(message, TEXT),
+            "QuarantineEnded" | "BudgetExceeded" => return cut(message, TEXT),
+            "Recovered" => format!("{subject} has recovered"),
+            "SoakRestarted" => format!("the soak of gate {subject} begins again"),
             "WithoutEffect" => "something in its spec has no effect".to_owned(),
             phase => match RunPhase::from_word(phase) {
                 RunPhase::Progressing if phase == "Progressing" => "it goes on".to_owned(),
@@ -230,8 +232,8 @@ impl About {
     fn of(what: &str) -> Self {
         match what {
             "StepOpened" | "StepCompleted" => Self::Step,
-            "GateApproved" | "ApprovalVoid" | "GateOpened" => Self::Gate,
-            "Failed" | "Skipped" => Self::Application,
+            "GateApproved" | "ApprovalVoid" | "GateOpened" | "SoakRestarted" => Self::Gate,
+            "Failed" | "Skipped" | "Recovered" => Self::Application,
             _ => Self::Run,
         }
     }

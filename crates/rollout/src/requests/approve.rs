@@ -6,6 +6,7 @@ use super::run::lacks_approvals;
 use super::{Actor, RequestedChange, Run, Verdict, applications_text};
 use crate::application_set::deletion::approval::DeletionApproval;
 use crate::application_set::deletion::deletion_guard;
+use crate::rollout::run::missing_approvals;
 use wavegate_api::annotations::{APPROVED_DELETIONS, annotation_of};
 use wavegate_api::conditions::application_set::DELETIONS_HELD;
 use wavegate_api::run::RunGate;
@@ -65,10 +66,11 @@ pub fn approve_gates(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdic
     let entry = |gate: &&RunGate| json!({"gate": gate.name, "by": person.by, "at": person.stored_at(), "covers": gate.covers});
     Verdict::Change {
         says: format!(
-            "approve gate {} of run {} as {}",
+            "approve gate {} of run {} as {}{}",
             said.join(" and gate "),
             run.name,
-            person.by
+            person.by,
+            run.left_out().rest()
         ),
         applications: missing.iter().map(|gate| gate.applications).sum(),
         change: RequestedChange::Entries {
@@ -90,10 +92,11 @@ fn nothing(
     if !mine.is_empty() {
         let names: Vec<&str> = mine.iter().map(|gate| gate.name.as_str()).collect();
         let open = mine.iter().map(|gate| gate.missing()).max().unwrap_or_default();
+        let of = mine.iter().map(|gate| gate.approvals).max().unwrap_or_default();
         let others = match open {
             0 => String::new(),
-            1 => "; 1 approval of another person is missing".to_owned(),
-            more => format!("; {more} approvals of other persons are missing"),
+            1 => format!("; {}, of another person", missing_approvals(1, of)),
+            more => format!("; {}, of other persons", missing_approvals(more, of)),
         };
         let gates = names.join(", ");
         let (name, by) = (&run.name, person.by);

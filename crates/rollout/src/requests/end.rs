@@ -15,8 +15,14 @@ pub fn abort_run(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     let (name, status) = (&run.name, &run.status);
     let asked_abort = run.spec.abort.as_ref().map(|abort| &abort.at);
     let asked_rollback = run.spec.rollback.as_ref().map(|word| &word.at);
+    if run.phase() == RunPhase::RollingBack {
+        return Verdict::Refused(format!(
+            "run {name} goes back, and promotes nothing any more; only a pause stops that: wavegate \
+             pause"
+        ));
+    }
     let is_ended = match run.phase() {
-        RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack => true,
+        RunPhase::Aborted | RunPhase::RolledBack => true,
         phase if phase.has_ended() => {
             let why = format!(
                 "run {name} has ended ({phase}): there is nothing to abort; wavegate rollback takes \
@@ -31,7 +37,7 @@ pub fn abort_run(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     };
     let terminates = run.spec.abort.as_ref().is_some_and(|abort| abort.terminate);
     // What a rollback has started is not what an abort ends.
-    let is_back = matches!(run.phase(), RunPhase::RollingBack | RunPhase::RolledBack);
+    let is_back = run.phase() == RunPhase::RolledBack;
     let is_new = terminate && !terminates && run.in_flight() > 0 && !is_back;
     if is_ended && !is_new {
         let by = run.spec.abort.as_ref().map(|abort| format!(" by {}", abort.by));
@@ -51,14 +57,27 @@ pub fn abort_run(run: &Run, terminate: bool, person: Actor<'_>) -> Verdict {
     };
     Verdict::Change {
         says: format!(
-            "abort run {name}: {} of {} are not complete and stay as they are; {running}",
-            run.left(),
-            applications_text(run.status.total)
+            "abort run {name}: {}; {running}",
+            match (run.left(), run.status.total) {
+                (1, 1) => "1 Application is not complete and stays as it is".to_owned(),
+                (1, all) => {
+                    let all = applications_text(all);
+                    format!("1 of {all} is not complete and stays as it is")
+                }
+                (left, all) => {
+                    let all = applications_text(all);
+                    format!("{left} of {all} are not complete and stay as they are")
+                }
+            }
         ),
         applications: run.left(),
         change: RequestedChange::Field {
             field: "abort",
-            value: json!({"by": person.by, "at": person.stored_at(), "terminate": terminate}),
+            value: json!({
+                "by": person.by,
+                "at": person.stored_after(status.aborted_at.as_ref()),
+                "terminate": terminate,
+            }),
         },
     }
 }
@@ -115,10 +134,14 @@ pub fn rollback_run(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>)
             run.phase()
         ));
     }
-    let started = reach.map_or(0, RollbackScope::started).max(run.started());
+    // What was found Synced is complete, and was not started by it.
+    let started = reach.map_or_else(|| run.started(), RollbackScope::started);
     if started == 0 {
-        let why = format!("run {name} has started no Application: abort it instead");
-        return Verdict::Refused(why);
+        let then = match run.phase().has_ended() {
+            true => "there is nothing to take back",
+            false => "abort it instead",
+        };
+        return Verdict::Refused(format!("run {name} has started no Application: {then}"));
     }
     let (back, many) = match reach {
         Some(RollbackScope { back: 0, .. }) => {
@@ -158,7 +181,10 @@ pub fn rollback_run(run: &Run, reach: Option<&RollbackScope>, person: Actor<'_>)
         applications: back,
         change: RequestedChange::Field {
             field: "rollback",
-            value: json!({"by": person.by, "at": person.stored_at()}),
+            value: json!({
+                "by": person.by,
+                "at": person.stored_after(run.status.rollback_at.as_ref()),
+            }),
         },
     }
 }

@@ -16,7 +16,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 pub use self::again::{retry_applications, skip_applications, undo_skip};
@@ -28,9 +28,9 @@ pub use self::end::{RollbackScope, abort_run, rollback_run};
 pub use self::pause::{pause_set, paused_by_policies, resume_set, unpause_command};
 pub use self::run::{Run, current_run, number_of};
 pub use self::select::selects_set;
-use wavegate_api::Raw;
 use wavegate_api::live::LiveMetadata;
 use wavegate_api::time::to_rfc3339;
+use wavegate_api::{Raw, Time};
 
 /// Who speaks, and when.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,13 @@ impl Actor<'_> {
     /// The time as it is stored.
     fn stored_at(&self) -> String {
         to_rfc3339(self.at)
+    }
+
+    /// The same for a word that is acted on once for each time: later than the one that was acted
+    /// on last, also when both are said in one second.
+    fn stored_after(&self, acted_on: Option<&Time>) -> String {
+        let next = acted_on.and_then(|last| last.0.checked_add(SignedDuration::from_secs(1)).ok());
+        to_rfc3339(next.map_or(self.at, |next| next.max(self.at)))
     }
 }
 

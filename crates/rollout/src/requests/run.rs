@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::application_set::is_owned;
+use crate::rollout::left_out::LeftOut;
 pub use crate::rollout::run::number_of;
 use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
@@ -50,6 +51,18 @@ impl Run {
     pub fn of(set: &Value, run: &Value) -> Self {
         let run = Self::read(run);
         Self { is_paused: run.is_paused || annotation_of(set, PAUSED).is_some(), ..run }
+    }
+
+    /// What its steps are complete without, as far as its status names it.
+    pub fn left_out(&self) -> LeftOut {
+        let status = &self.status;
+        let failed = status.failures.iter().flat_map(|failure| &failure.applications);
+        LeftOut {
+            failed: failed.cloned().collect(),
+            skipped: status.skipped.clone(),
+            unhealthy_before: status.unhealthy_before.clone(),
+            ..LeftOut::default()
+        }
     }
 
     /// Its phase.

@@ -175,12 +175,12 @@ fn approving_gates() {
         (
             waiting(&[one()], json!([mine])),
             None,
-            "already: ann has approved these targets of gate prod of run shop-7; 1 approval of another person is missing",
+            "already: ann has approved these targets of gate prod of run shop-7; 1 of 1 approvals missing, of another person",
         ),
         (
             waiting(&[gate("prod", json!({"approvals": 2, "approvedBy": ["ann"]}))], json!([mine])),
             Some("prod"),
-            "already: ann has approved these targets of gate prod of run shop-7; 1 approval of another person is missing",
+            "already: ann has approved these targets of gate prod of run shop-7; 1 of 2 approvals missing, of another person",
         ),
         (
             // An approval of other targets is no approval of these.
@@ -356,7 +356,7 @@ fn ending_a_run() {
         ),
         (
             abort_run(&in_phase("RollingBack", json!({}), json!({})), true, PERSON),
-            "already: run shop-7 is ended (RollingBack)",
+            "refused: run shop-7 goes back, and promotes nothing any more; only a pause stops that: wavegate pause",
         ),
         (
             abort_run(&in_phase("Complete", json!({}), json!({})), false, PERSON),
@@ -426,6 +426,31 @@ fn ending_a_run() {
     );
 }
 
+/// Two words in one second were one: the second was acknowledged, and acted on by nobody (ST-060).
+#[test]
+fn a_word_is_later_than_the_one_that_was_acted_on() {
+    let stored = |verdict: Verdict| match verdict {
+        Verdict::Change { change: RequestedChange::Field { value, .. }, .. } => value["at"].clone(),
+        other => panic!("{other:?}"),
+    };
+    let next = json!("2026-01-02T03:04:06Z");
+    let aborted = in_phase(
+        "Progressing",
+        json!({"abort": {"by": "bob", "at": AT}}),
+        json!({"abortedAt": AT}),
+    );
+    assert_eq!(stored(abort_run(&aborted, false, PERSON)), next);
+    let back = in_phase(
+        "Progressing",
+        json!({"rollback": {"by": "bob", "at": AT}}),
+        json!({"rollbackAt": AT}),
+    );
+    assert_eq!(stored(rollback_run(&back, None, PERSON)), next);
+    let earlier = json!({"abortedAt": "2026-01-02T03:04:00Z"});
+    let earlier = in_phase("Progressing", json!({}), earlier);
+    assert_eq!(stored(abort_run(&earlier, false, PERSON)), json!(AT));
+}
+
 /// ST-061: a rollback of nothing was confirmed, and ended the run.
 #[test]
 fn what_cannot_go_back_is_said_before_a_rollback() {
@@ -449,16 +474,14 @@ fn what_cannot_go_back_is_said_before_a_rollback() {
         (
             "Progressing",
             vec![first("a"), first("b"), earlier.clone(), copied, plain],
-            "refused: none of 17 Applications that run shop-7 started can go back by itself: there is no revision before \
+            "refused: none of 2 Applications that run shop-7 started can go back by itself: there is no revision before \
              it with which one was Healthy, or more than the revision has changed since; revert the change in the source \
              or in the ApplicationSet; wavegate abort ends the run, and leaves all as it is",
         ),
         (
             "Complete",
             vec![],
-            "refused: none of 17 Applications that run shop-7 started can go back by itself: there is no revision before \
-             it with which one was Healthy, or more than the revision has changed since; revert the change in the source \
-             or in the ApplicationSet",
+            "refused: run shop-7 has started no Application: there is nothing to take back",
         ),
         (
             "Complete",

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::entry::Phase;
+use super::left_out::is_left_out;
 use super::observed::Observed;
 use super::run_input::Excuse;
 use super::snapshot::{InFlight, RolloutSnapshot, Row, SlotCount};
@@ -18,14 +19,24 @@ use super::wait::{
 pub struct StepState {
     /// Applications that the step selects.
     pub total: u64,
-    /// Of these, the complete ones.
+    /// Of these, those that it does not wait for: the complete ones, and those that it goes on
+    /// without.
     pub complete: u64,
+    /// Of the complete ones, those that it goes on without.
+    pub left_out: u64,
     /// Pending, Progressing, or with a requested or running operation.
     pub in_flight: u64,
     /// How many may be in flight.
     pub limit: Limit,
     /// Whether its Applications may start.
     pub open: bool,
+}
+
+impl StepState {
+    /// How many are Healthy for what is rolled out.
+    pub fn done(&self) -> u64 {
+        self.complete.saturating_sub(self.left_out)
+    }
 }
 
 /// The state of all steps in one reconcile (AS-330).
@@ -40,6 +51,7 @@ pub(super) struct Gate {
 struct StepGate {
     total: u64,
     complete: u64,
+    left_out: u64,
     limit: Limit,
 }
 
@@ -59,8 +71,8 @@ impl Gate {
     /// Computes which steps are open.
     pub fn new(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>]) -> Self {
         let steps = snapshot.strategy.steps();
-        let mut gates =
-            vec![StepGate { total: 0, complete: 0, limit: Limit::AtMost(0) }; steps.len()];
+        let none = StepGate { total: 0, complete: 0, left_out: 0, limit: Limit::AtMost(0) };
+        let mut gates = vec![none; steps.len()];
         let mut sizes = vec![0_u64; steps.len()];
         for row in rows {
             let Some(membership) = row.member.steps else { continue };
@@ -69,6 +81,7 @@ impl Gate {
                 let Some(gate) = gates.get_mut(*step) else { continue };
                 gate.total += 1;
                 gate.complete += u64::from(is_complete);
+                gate.left_out += u64::from(is_complete && is_left_out(row));
             }
             // An Application of several steps counts in its first step only.
             if let Some(size) = membership.step().and_then(|step| sizes.get_mut(step)) {
@@ -135,6 +148,7 @@ impl Gate {
         let state = |(index, gate): (usize, &StepGate)| StepState {
             total: gate.total,
             complete: gate.complete,
+            left_out: gate.left_out,
             in_flight: places.get(index).map(SlotCount::all).unwrap_or_default(),
             limit: gate.limit,
             open: self.is_open(index),

@@ -64,6 +64,7 @@ pub mod counts;
 mod cut;
 pub mod entry;
 pub mod gate;
+pub mod left_out;
 pub mod listed;
 pub mod manual_override;
 pub mod observed;
@@ -92,6 +93,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::counts::StepCounts;
 use self::gate::Gate;
+use self::left_out::LeftOut;
 use self::phase::{Entry, EntryMark, Observed, Phase, Rules};
 use self::run::pace::RolloutPace;
 use self::run::{RunDecision, RunStepper};
@@ -144,6 +146,8 @@ pub struct RolloutPlan {
     /// The first incomplete step, counted from 0; `None` when the rollout is
     /// complete.
     pub open_step: Option<usize>,
+    /// What the steps are complete without.
+    pub left_out: LeftOut,
     /// When that step opened.
     pub opened_at: Option<Timestamp>,
     /// When to re-evaluate without an event; `None` when the rollout is
@@ -173,13 +177,16 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     }
     start::hold_going(&mut rows);
     start::revert_held(&mut rows, now);
+    start::describe_resting(&mut rows);
     // Now it is known what goes back.
     start::revert_denied(&mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
+    let promotes_from = stepper.as_ref().and_then(RunStepper::promotes_from);
     let mut unlimited = RolloutPace::default();
     let pace = stepper.as_mut().map_or(&mut unlimited, RunStepper::pace);
     let places = start::revert_excess(&gate, pace, &mut rows, now);
-    let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, now);
+    let from = promotes_from.map_or(now, |from| from.max(now));
+    let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, from);
     let waits_for_pools = pace.waits_for();
     let starts = start::starts(snapshot, &gate, stepper.as_ref(), &rows);
 
@@ -202,6 +209,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         // Whole seconds are what tells two runs apart.
         now.checked_add(SignedDuration::from_secs(1)).ok()
     });
+    let timer = stepper.as_ref().and_then(|stepper| stepper.next_timer(&rows, now));
     let run = stepper.and_then(|stepper| stepper.finish(&facts, now));
     RolloutPlan {
         starts,
@@ -218,9 +226,14 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         waiting: waits.first,
         waiting_count: waits.count,
         stalled: waits.stalled,
+        left_out: LeftOut::of(&rows),
         open_step,
         opened_at,
-        wake_at: wake_at(snapshot, &rows, &gate, is_live, now).into_iter().chain(soon).min(),
+        wake_at: wake_at(snapshot, &rows, &gate, is_live, now)
+            .into_iter()
+            .chain(soon)
+            .chain(timer)
+            .min(),
         run,
         entries: match snapshot.strategy.steps() {
             [] => Vec::new(),

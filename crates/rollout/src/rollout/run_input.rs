@@ -160,8 +160,10 @@ pub struct Pool {
     pub elsewhere: u64,
     /// The other sets that use it, with their number; for messages.
     pub users: Vec<(String, u64)>,
-    /// How many other sets have waited for longer: each of them gets a place first.
+    /// How many other sets that wait go first: each of them gets a place before.
     pub reserved: u64,
+    /// How many other sets wait: each of them goes first after a promotion of this one.
+    pub waiting: u64,
 }
 
 /// What keeps an Application from its promotion.
@@ -205,6 +207,9 @@ pub struct RowRun {
     pub is_due_back: bool,
     /// How it failed, if it did (ST-040).
     pub failure: Option<Failure>,
+    /// When it fails that is not Healthy until then (ST-040); `None` when it has no deadline, or
+    /// has failed.
+    pub deadline: Option<Timestamp>,
     /// Whether the current run has started it for its present target.
     pub is_started: bool,
     /// Its health when the run began (ST-041); `None` when the run does not remember any.
@@ -230,4 +235,6 @@ pub struct Failure {
     pub signature: String,
     /// The message, for users.
     pub message: String,
+    /// Whether its deadline has passed, and nothing else is wrong with it.
+    pub is_overdue: bool,
 }

@@ -66,6 +66,21 @@ pub(super) fn revert_held(rows: &mut [Row<'_>], now: Timestamp) {
     }
 }
 
+/// Says of what stays where it went back to that it does, and not that it waits to be Synced.
+pub(super) fn describe_resting(rows: &mut [Row<'_>]) {
+    for row in rows.iter_mut() {
+        let hold = row.run.hold.as_ref().filter(|hold| hold.kind.is_at_rest());
+        let (Some(hold), Some(seen), Some(entry)) = (hold, row.member.observed, &mut row.entry)
+        else {
+            continue;
+        };
+        let is_idle = entry.phase == Phase::Progressing && !seen.has_operation_in_flight();
+        if is_idle && entry.mark.is_none() {
+            entry.message.clone_from(&hold.message);
+        }
+    }
+}
+
 /// Stops the timeout of promoted Applications whose operation has not started
 /// and whose step has closed; promotes them again when the step opens.
 pub(super) fn close_and_reopen(
@@ -131,14 +146,15 @@ pub(super) fn withdrawals(snapshot: &RolloutSnapshot<'_>) -> Vec<String> {
 }
 
 /// Promotes Waiting entries of open steps in name order up to the limit
-/// (AS-341). Returns what is in flight: the `places` of each step, and the promotions.
+/// (AS-341). Returns what is in flight: the `places` of each step, and the promotions, of which
+/// none is earlier than `from`.
 pub(super) fn promote(
     snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
     pace: &mut RolloutPace,
     rows: &mut [Row<'_>],
     places: Vec<SlotCount>,
-    now: Timestamp,
+    from: Timestamp,
 ) -> InFlight {
     let reserved = |row: &Row<'_>| Some(listed::reserved(row.member, row.entry.as_ref()?));
     let mut in_flight = InFlight {
@@ -166,7 +182,7 @@ pub(super) fn promote(
         else {
             continue;
         };
-        let promotion = || promotion_time(row.member.entry, seen, now);
+        let promotion = || promotion_time(row.member.entry, seen, from);
         if entry.waits_for_its_request(seen) {
             // The operation that was requested before is counted already.
             entry.promote_requested(promotion());
@@ -202,7 +218,7 @@ pub(super) fn promote(
         }
         if !was_in_flight {
             in_flight.per_step[step].take(keeps_place);
-            pace.take(row.member.name, step, keeps_place);
+            pace.promote(row.member.name, step, keeps_place);
         }
         in_flight.bytes += takes;
         let promotion = promotion();

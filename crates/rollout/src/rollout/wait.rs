@@ -18,6 +18,7 @@
 //! | Waiting, and a limit of a policy permits no more (`run/pace.rs`) | `Pace`, `MaxInFlight` |
 //! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
 //! | Waiting otherwise | `Promotion` |
+//! | Pending or Progressing, and the deadline of a policy has passed | `Deadline` |
 //! | Pending, and its spec was changed before its operation was written | `Comparison` |
 //! | Pending otherwise | `OperationStart` |
 //! | Progressing, and its operation runs or is requested | `Operation` |
@@ -47,7 +48,7 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::phase::{Compared, Entry, EntryMark, Observed, ObservedOperation, Phase};
-use super::run_input::{Hold, RowRun};
+use super::run_input::{Failure, Hold, RowRun};
 use super::snapshot::{Denied, Lag, Row, SlotCount, Unwritten};
 pub use super::wait_kind::{EndedBy, WaitKind};
 use wavegate_api::SyncStatusCode;
@@ -218,6 +219,7 @@ enum WaitReason<'a> {
     StatusFull,
     Promotion(&'a Entry, &'a Observed),
     OperationStart,
+    Overdue(&'a Failure),
     Operation(&'a Entry, &'a Observed),
     FailedOperation(&'a Entry, &'a Observed),
     NotHealthy(&'a Entry, &'a Observed),
@@ -241,6 +243,9 @@ impl<'a> Existing<'a> {
         let Self { entry, seen, .. } = self;
         Some(match self.phase {
             Phase::Waiting => self.rung_of_waiting(turn),
+            Phase::Pending | Phase::Progressing if let Some(failure) = self.overdue() => {
+                WaitReason::Overdue(failure)
+            }
             // Its spec was changed since, so that the revisions of this one are not known.
             Phase::Pending if seen.compared == Compared::Stale && !entry.is_written(seen) => {
                 WaitReason::NotCompared(seen)
@@ -289,6 +294,11 @@ impl<'a> Existing<'a> {
     /// Whether it would start again but for what holds it.
     fn is_retried(self) -> bool {
         self.run.is_some_and(|run| run.retries())
+    }
+
+    /// How it failed, if that is by its deadline.
+    fn overdue(self) -> Option<&'a Failure> {
+        self.run.and_then(|run| run.failure.as_ref()).filter(|failure| failure.is_overdue)
     }
 
     fn hold(self) -> Option<&'a Hold> {
@@ -373,6 +383,7 @@ impl<'a> WaitReason<'a> {
             Self::StatusFull => WaitKind::StatusFull,
             Self::Promotion(..) => WaitKind::Promotion,
             Self::OperationStart => WaitKind::OperationStart,
+            Self::Overdue(_) => WaitKind::Deadline,
             Self::Operation(_, seen) => WaitKind::of_running(seen, WaitKind::Operation),
             Self::FailedOperation(..) => WaitKind::FailedOperation,
             Self::NotHealthy(_, seen) => WaitKind::after_operation(seen),
@@ -406,6 +417,7 @@ impl<'a> WaitReason<'a> {
             | Self::StatusFull
             | Self::GoesBack(_)
             | Self::Promotion(..)
+            | Self::Overdue(_)
             | Self::Operation(..)
             | Self::FailedOperation(..)
             | Self::NotHealthy(..)
@@ -458,6 +470,7 @@ impl<'a> WaitReason<'a> {
                 Some(until) => format!("{OPERATION_START}, until {until} at most"),
                 None => OPERATION_START.to_owned(),
             },
+            Self::Overdue(failure) => failure.message.clone(),
             Self::Operation(entry, seen)
             | Self::FailedOperation(entry, seen)
             | Self::NotHealthy(entry, seen) => message_of_sync(entry, seen),
@@ -575,6 +588,7 @@ impl<'a> Unfinished<'a> {
         });
         let until = until.or(attempt.and_then(|seen| seen.until));
         let message = rung.message(until);
+        let until = until.or(row.run.deadline);
         let excluded = row.member.excluded.filter(|_| self.kind == WaitKind::Excluded);
         let (message, secret) = match excluded {
             Some(excluded) => (format!("{message}; {}", excluded.why), excluded.secret.as_deref()),

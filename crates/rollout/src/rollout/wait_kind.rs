@@ -100,6 +100,8 @@ kinds! {
     Confirmation(Person, true),
     /// Its operation failed.
     FailedOperation(Person, true),
+    /// It is not Healthy by the deadline of a policy (ST-040).
+    Deadline(Person, true),
     /// It is OutOfSync after its operation, and nothing syncs it again.
     OutOfSync(Person, true),
     /// It is Degraded after its operation.

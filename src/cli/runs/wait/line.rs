@@ -59,8 +59,11 @@ pub(super) fn about_run(run: &Run, of: &ObjectKey) -> WaitLine {
     }
     match phase {
         RunPhase::Paused if status.message.is_empty() => parts.push(command("resume")),
-        RunPhase::Held | RunPhase::Aborted => {
+        RunPhase::Held => {
             parts.push(format!("{} starts what failed again", command("retry")));
+        }
+        RunPhase::Aborted => {
+            parts.push(format!("{} rolls the same out again", command("retry")));
         }
         _ => {}
     }
@@ -185,7 +188,7 @@ mod tests {
             ),
             (
                 of("AwaitingApproval", "gate prod (policy p) waits for 1 of 1 approvals", at_gate),
-                "is AwaitingApproval, 5/14 complete: gate prod (8 Applications) needs 1 approval: wavegate approve -n \
+                "is AwaitingApproval, 5/14 complete: gate prod (8 Applications) waits, 1 of 1 approvals missing: wavegate approve -n \
                  argocd shop --gate prod",
             ),
             (

@@ -2,6 +2,7 @@
 
 use crate::application_set::status::findings::{Findings, rollout_text, texts};
 use crate::application_set::status::stored::MESSAGE_LIMIT;
+use crate::rollout::left_out::LeftOut;
 use crate::rollout::steps::{Problem, StepStrategy};
 use crate::rollout::unknown_fields::keep_unknown;
 use jiff::Timestamp;
@@ -160,7 +161,12 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<WantedCondition> {
     let (progressing, why, message) = match rollout.plan.open_step {
         Some(_) => (true, reason::APPLICATION_SET_MODIFIED, rollout_text(rollout.plan, findings)),
         None => {
-            let message = "every application of every step is healthy".to_owned();
+            let is_whole = rollout.plan.left_out == LeftOut::default();
+            let has_any = rollout.plan.steps.iter().any(|step| step.total > 0);
+            let message = match is_whole && has_any {
+                true => "every application of every step is healthy".to_owned(),
+                false => rollout_text(rollout.plan, findings),
+            };
             (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE, message)
         }
     };

@@ -96,6 +96,7 @@ pub fn run(decision: &RunDecision) -> Vec<SetEvent> {
             "GateApproved" => (false, "GateApproved", format!("gate {subject} is approved{by}")),
             "GateOpened" => (false, "GateOpened", format!("gate {subject} opens")),
             "ApprovalVoid" => (true, "ApprovalVoid", format!("gate {subject}, approved{by}{more}")),
+            "BudgetExceeded" => (true, "BudgetExceeded", message.clone()),
             "WithoutEffect" => (true, "WithoutEffect", format!("it has no effect{more}")),
             phase => match RunPhase::from_word(phase) {
                 RunPhase::Progressing | RunPhase::Complete => return None,

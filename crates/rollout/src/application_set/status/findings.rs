@@ -103,18 +103,21 @@ pub(in crate::application_set) fn rollout_text(
 /// One line: the step, the progress, and the Applications it is waiting for.
 pub fn rollout_message(plan: &RolloutPlan) -> String {
     let steps = plan.steps.len();
+    let has_any = plan.steps.iter().any(|step| step.total > 0);
     let mut message = match plan.open_step {
         Some(open) => {
             let state = &plan.steps[open];
             format!(
                 "step {} of {steps}: {} of {} applications are done",
                 open + 1,
-                state.complete,
+                state.done(),
                 state.total
             )
         }
-        None => format!("all {steps} steps are complete"),
+        None if !has_any && plan.counts.applications.is_empty() => NO_APPLICATION.to_owned(),
+        None => all_complete(steps),
     };
+    message.push_str(&plan.left_out.rest());
     if let Some(wait) = plan.waiting.first() {
         let reason = shortened(&wait.message);
         message.push_str(&format!("; {} waits: {reason}", wait.application));
@@ -123,6 +126,17 @@ pub fn rollout_message(plan: &RolloutPlan) -> String {
         }
     }
     message
+}
+
+/// That a set is complete since it has nothing to roll out.
+pub const NO_APPLICATION: &str = "there is no Application: the generators find none";
+
+/// That all of so many steps are complete.
+pub fn all_complete(steps: usize) -> String {
+    match steps {
+        1 => "the only step is complete".to_owned(),
+        steps => format!("all {steps} steps are complete"),
+    }
 }
 
 /// A reason, cut to its part of a message.

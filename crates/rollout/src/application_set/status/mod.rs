@@ -19,15 +19,16 @@ use crate::application_set::status::findings::{Failure, Findings, Rollout, rollo
 use crate::application_set::status::stored::{
     self as stored_set, Status, StoredApplicationSet, StoredResource,
 };
+use crate::rollout::StepState;
 use crate::rollout::listed::Listed;
 use crate::rollout::phase::Entry;
 use crate::rollout::status::{self as entries, cut};
 use crate::rollout::unknown_fields::keep_unknown;
 use crate::rollout::wait::RolloutWait;
-use wavegate_api::Time;
 use wavegate_api::application_set::{RolloutStatus, StalledWait, WaitingFor};
 use wavegate_api::conditions::application_set::{self as condition, reason};
 use wavegate_api::time::stored_time;
+use wavegate_api::{HealthStatus, Time};
 
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
@@ -71,6 +72,9 @@ pub(crate) fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     resources(findings, &mut status);
     status.conditions = conditions(findings, truncated(&status).as_deref(), now);
     status.health = Some(health(&status.conditions, old.health.as_ref(), now));
+    if let Some(rollout) = &findings.rollout {
+        unhealthy(&mut status, rollout, findings, now);
+    }
     (status.entries, status.rollout) = match &findings.rollout {
         Some(rollout) => (
             Some(entries_of(rollout.listed, old, findings.redact)),
@@ -103,11 +107,32 @@ fn entries_of(listed: &Listed, old: &Status, redact: fn(&str) -> String) -> Vec<
     listed.entries.iter().map(entry).collect()
 }
 
+/// A set whose rollout is complete without Applications that are not Healthy is not so itself.
+fn unhealthy(status: &mut Status, rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) {
+    let is_left_out = rollout.plan.open_step.is_none() && rollout.plan.left_out.is_unhealthy;
+    let Some(health) = status.health.as_mut().filter(|one| one.status == HealthStatus::Healthy)
+    else {
+        return;
+    };
+    if is_left_out {
+        let old = findings.set.status.health.as_ref();
+        let known = old.filter(|old| old.status == HealthStatus::Degraded);
+        health.status = HealthStatus::Degraded;
+        health.message = rollout_text(rollout.plan, findings);
+        let known = known.and_then(|known| known.last_transition_time.clone());
+        // So that a definition without this field does not lead to another one each time.
+        let mut conditions = status.conditions.iter();
+        let ended = conditions.find(|one| one.type_ == condition::ROLLOUT_PROGRESSING);
+        let ended = ended.and_then(|ended| ended.last_transition_time.clone());
+        health.last_transition_time = known.or(ended).or(Some(Time(stored_time(now))));
+    }
+}
+
 /// `status.rollout`, an extension: a summary of the rollout.
 fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> RolloutStatus {
     let (plan, old) = (rollout.plan, &findings.set.status);
     let total: u64 = plan.steps.iter().map(|step| step.total).sum();
-    let complete: u64 = plan.steps.iter().map(|step| step.complete).sum();
+    let complete: u64 = plan.steps.iter().map(StepState::done).sum();
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let steps = plan.steps.len();
     // A rollout begins when a step opens after all were complete.

@@ -148,6 +148,8 @@ impl Report {
     /// every rollout that is not complete (AS-190), when it does not continue by itself.
     pub fn health(&self) -> &str {
         match self.set.status.health.as_str() {
+            // Of none, nothing is known to be well.
+            "Healthy" if self.members.is_empty() => HealthStatus::Unknown.as_str(),
             "Progressing" if self.is_stuck() => HealthStatus::Degraded.as_str(),
             health => health,
         }

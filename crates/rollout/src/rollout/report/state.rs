@@ -205,14 +205,22 @@ impl Report {
         }
         match member.phase() {
             Some(Phase::Pending) => true,
-            Some(Phase::Progressing) => !member.is_seen_done(),
+            Some(Phase::Progressing) => !member.is_seen_done() && !self.rests(member),
             Some(Phase::Waiting | Phase::Healthy) | None => false,
         }
+    }
+
+    /// Whether nothing goes on for it, whatever its phase: it went back and stays there, or its step
+    /// is complete without it.
+    fn rests(&self, member: &Member) -> bool {
+        let is_passed = self.is_rolling() && member.step.is_some_and(|step| step < self.passed());
+        !member.is_operating() && (is_passed || self.held_at(member).is_some())
     }
 
     fn count_of(&self, member: &Member) -> Count {
         let seen = member.live.as_ref().map(|live| &live.observed);
         let promoted = member.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen));
+        let promoted = promoted && !self.rests(member);
         Count {
             total: 1,
             done: self.is_done(member).into(),
@@ -261,7 +269,7 @@ impl Report {
         if let Some(Ok(generated)) = &set.generated {
             names.extend(generated.keys().map(String::as_str));
         }
-        let rollout = set.status.rollout.as_ref().filter(|_| self.open_step.is_some());
+        let rollout = set.status.rollout.as_ref();
         // An Application that cannot be created is not there, and is waited for.
         let waiting = rollout.map(|rollout| rollout.waiting.as_slice()).unwrap_or_default();
         names.extend(waiting.iter().map(|wait| &*wait.application).filter(|name| !name.is_empty()));

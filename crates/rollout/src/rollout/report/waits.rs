@@ -67,7 +67,11 @@ impl Report {
             }
             ReportState::AllAtOnce => !member.live.as_ref().is_some_and(ApplicationReport::is_done),
             ReportState::Deleting => member.is_going(),
-            ReportState::Complete => self.is_outside(member),
+            // A complete rollout names those that it is complete without.
+            ReportState::Complete => {
+                let kind = member.reported.as_ref().and_then(|reported| reported.kind);
+                kind == Some(WaitKind::Skipped) || self.is_outside(member)
+            }
             ReportState::Unseen
             | ReportState::Failed
             | ReportState::SwitchedOff
@@ -92,8 +96,10 @@ impl Report {
         let is_newer = match (phase, reported.kind) {
             // A dry run says nothing about the sync that the rollout waits for.
             (_, Some(WaitKind::FailedOperation)) if live.is_partial() => false,
-            // Only the controller knows that it went back, and is OutOfSync on purpose.
-            (_, Some(kind)) if kind.is_at_rest() => false,
+            // Nor does the Application know its deadline.
+            (_, Some(WaitKind::Deadline)) => live.is_done(),
+            // Only the controller knows that it went back, and is OutOfSync on purpose, or is skipped.
+            (_, Some(kind)) if kind.is_at_rest() || kind == WaitKind::Skipped => false,
             (Phase::Progressing, kind) => kind != Some(WaitKind::Invalid),
             (Phase::Pending, _) => live.operation().is_running(),
             (Phase::Waiting, Some(WaitKind::OtherOperation | WaitKind::HeldByPerson)) => true,
@@ -181,7 +187,7 @@ impl Report {
 
     /// The revisions that a rollback has taken a member back to, while it stays there. The status of
     /// the set names only those of the open step, and only a moment later.
-    fn held_at<'a>(&self, member: &'a Member) -> Option<&'a [String]> {
+    pub(super) fn held_at<'a>(&self, member: &'a Member) -> Option<&'a [String]> {
         let is_open = member.phase().is_some_and(|phase| phase != Phase::Healthy);
         let live = member.live.as_ref().filter(|_| self.is_rolling() && is_open)?;
         live.held_at.as_deref().filter(|_| !member.is_operating())

@@ -32,7 +32,7 @@ pub fn failure_of(
     let failure = |message: &str| {
         let names = [row.member.name];
         let signature = signature::failure_signature(row.member.resource, message, &names);
-        Some(Failure { signature, message: message.to_owned() })
+        Some(Failure { signature, message: message.to_owned(), is_overdue: false })
     };
     // What a person has synced to is no failure of it (ST-065).
     if entry.is_held() {
@@ -67,11 +67,27 @@ pub fn failure_of(
     if let Some(why) = entry.failure().filter(|_| !is_running && is_known) {
         return failure(why);
     }
-    // One that waits again has drifted after it was Healthy, or its start was withdrawn.
-    let waits = entry.phase == Phase::Waiting && !is_running;
-    let deadline = deadline.filter(|deadline| !waits && is_overdue(started, *deadline, now))?;
-    let limit = gotime::duration::print_duration(deadline);
-    failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
+    deadline_of(row, deadline).filter(|at| *at <= now)?;
+    let limit = gotime::duration::print_duration(deadline?);
+    let why = match seen.detail.as_str() {
+        "" => format!("{:?}, {:?}", seen.sync, seen.health),
+        detail => detail.to_owned(),
+    };
+    let failure = failure(&format!("failed by its deadline of {limit}: {why}"))?;
+    Some(Failure { is_overdue: true, ..failure })
+}
+
+/// When a started Application fails that is not Healthy until then (ST-040). One that waits again
+/// has drifted after it was Healthy, or its start was withdrawn.
+pub fn deadline_of(row: &Row<'_>, deadline: Option<SignedDuration>) -> Option<Timestamp> {
+    let (entry, seen) = (row.entry.as_ref()?, row.member.observed?);
+    let is_under_way = match entry.phase {
+        Phase::Waiting => seen.has_sync_in_flight(),
+        Phase::Pending | Phase::Progressing => true,
+        Phase::Healthy => entry.timed_out(),
+    };
+    let is_under_way = is_under_way && !entry.is_held();
+    row.member.started.filter(|_| is_under_way)?.at.checked_add(deadline?).ok()
 }
 
 fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bool {
@@ -140,16 +156,22 @@ pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
     }
     let mut exceeded: Option<(OnFailure, String)> = None;
     for budget in &rules.budgets {
+        // It only reports: what goes on is said as well.
+        let goes_on = budget.on_failure == OnFailure::Continue;
+        let more = |max: u64| match goes_on {
+            true => format!("more than {max}"),
+            false => format!("and {max} may"),
+        };
         let over = match budget.max {
             None => None,
             Some(Max::Count(max)) if failed.len() as u64 > max => {
-                Some(format!("{} failed, and {max} may", failed.len()))
+                Some(format!("{} failed, {}", failed.len(), more(max)))
             }
             Some(Max::Count(_)) => None,
             Some(share @ Max::Percent(_)) => sizes.iter().find_map(|(step, (size, failures))| {
                 let max = share.of(*size);
                 (*failures > max).then(|| {
-                    format!("{failures} of step {} failed, and {max} may ({share})", step + 1)
+                    format!("{failures} of step {} failed, {} ({share})", step + 1, more(max))
                 })
             }),
         };
@@ -158,7 +180,10 @@ pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
             Some(format!("{count} failed in the same way: {signature}"))
         });
         let Some(why) = same.or(over) else { continue };
-        let why = format!("{why} (policy {})", budget.policy);
+        let why = match goes_on {
+            true => format!("{why} (failure budget of policy {})", budget.policy),
+            false => format!("{why} (policy {})", budget.policy),
+        };
         let known = exceeded.as_ref().map(|(what, _)| care(*what));
         if known.is_none_or(|known| care(budget.on_failure) > known) {
             exceeded = Some((budget.on_failure, why));

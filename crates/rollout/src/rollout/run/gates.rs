@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::target_set::TargetSet;
+use crate::rollout::left_out::LeftOut;
 use crate::rollout::policy::{GateRule, Rules};
 use crate::rollout::run_input::{Hold, RunInput};
 use crate::rollout::snapshot::Row;
@@ -61,7 +62,13 @@ fn gate(
     let names = |all: Vec<&wavegate_api::run::Approval>| -> BTreeSet<String> {
         all.into_iter().map(|one| one.by.clone()).filter(|by| !by.is_empty()).collect()
     };
-    let (valid, void) = (names(valid), names(void));
+    let valid = names(valid);
+    // One that is created anew has no revisions yet: it is not known whether its target is another.
+    let is_known = |index: &usize| {
+        let entry = rows[*index].entry.as_ref();
+        entry.is_some_and(|entry| !entry.target_revisions.is_empty())
+    };
+    let void = if behind.iter().all(is_known) { names(void) } else { BTreeSet::new() };
     let is_approved = valid.len() as u64 >= rule.approvals;
     // It begins again when one is not Healthy any more (ST-012), and when the clock was set back:
     // it would take as much longer.
@@ -172,6 +179,11 @@ fn admits_all<'a>(admits: &str, mut rows: impl Iterator<Item = &'a Row<'a>>) -> 
     rows.all(|row| admits.has(row))
 }
 
+/// How many approvals are missing, in the one form that there is for it.
+pub fn missing_approvals(missing: i64, of: i64) -> String {
+    format!("{missing} of {of} approvals missing")
+}
+
 /// A gate that is shut for some of the Applications behind it.
 #[derive(Debug)]
 pub struct ClosedGate {
@@ -218,6 +230,8 @@ fn hold(
     now: Timestamp,
 ) -> Hold {
     let of = format!("gate {} (policy {})", rule.name, rule.policy);
+    // What its soak and its approvals are about may be complete without some.
+    let left_out = LeftOut::of(earlier(rule, rows)).rest();
     let given = gate.approved_by.len() as u64;
     let missing = rule.approvals.saturating_sub(given);
     if missing > 0 {
@@ -230,8 +244,8 @@ fn hold(
             by => format!("; the approval of {} was for other targets", by.join(", ")),
         };
         let message = format!(
-            "{of} waits for {missing} of {} approvals{who}{void}: {} --gate {}",
-            rule.approvals,
+            "{of} waits, {}{who}{void}{left_out}: {} --gate {}",
+            missing_approvals(missing.cast_signed(), rule.approvals.cast_signed()),
             input.command("approve"),
             rule.name
         );
@@ -245,12 +259,12 @@ fn hold(
     let soak = rule.soak.as_ref().map_or(SignedDuration::ZERO, |soak| *soak);
     let message = match until {
         // Who reads it says how much is left: it is stored once.
-        Some(_) => format!("{of} soaks for {}", gotime::duration::print_duration(soak)),
+        Some(_) => format!("{of} soaks for {}{left_out}", gotime::duration::print_duration(soak)),
         None => {
             let first = earlier(rule, rows).find(|row| !is_well(row));
             let but = first.map(|row| format!("; {} is not", row.member.name)).unwrap_or_default();
             format!(
-                "{of} opens {} after all Applications of the earlier steps are Healthy{but}",
+                "{of} opens {} after all Applications of the earlier steps are Healthy{but}{left_out}",
                 gotime::duration::print_duration(soak)
             )
         }

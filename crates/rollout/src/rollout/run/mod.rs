@@ -41,6 +41,7 @@ mod without_rollout;
 
 use jiff::Timestamp;
 
+pub use self::gates::missing_approvals;
 pub use self::retries::open_retries;
 pub use self::run_name::number_of;
 pub use self::run_status::REVISIONS;
@@ -97,6 +98,11 @@ impl<'a> RunStepper<'a> {
         self.run.started(row, promotion)
     }
 
+    /// No promotion has an earlier time: the last retry is older than what is started after it.
+    pub fn promotes_from(&self) -> Option<Timestamp> {
+        self.run.status.retried.iter().map(|at| at.0).max()
+    }
+
     /// Whether there is a run that has not ended.
     pub fn is_live(&self) -> bool {
         self.run.is_live()
@@ -105,6 +111,15 @@ impl<'a> RunStepper<'a> {
     /// Whether another reconcile has to follow soon: what it decides does not wait for an event.
     pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
         self.run.is_followed(self.input.set, rows)
+    }
+
+    /// When time alone changes something of the run next: a deadline passes, or a soak ends.
+    pub fn next_timer(&self, rows: &[Row<'_>], now: Timestamp) -> Option<Timestamp> {
+        let deadlines = rows.iter().filter_map(|row| row.run.deadline);
+        let shut = self.run.status.gates.iter().filter(|gate| !gate.is_open());
+        let soaks = shut.filter_map(|gate| gate.soaks_until.as_ref()).map(|until| until.0);
+        let soaks = soaks.filter(|_| self.is_live());
+        deadlines.chain(soaks).filter(|at| *at > now).min()
     }
 
     /// The run after this reconcile.

@@ -22,6 +22,10 @@ pub struct RolloutPace {
     places: SlotCount,
     /// The policies for whose places it waits, by name.
     waited: BTreeSet<String>,
+    /// Whether one was promoted in this reconcile.
+    has_promoted: bool,
+    /// The name of this set, for messages.
+    set: String,
 }
 
 /// The batch of a step.
@@ -100,6 +104,8 @@ impl RolloutPace {
             pools: input.pools.to_vec(),
             places,
             waited: BTreeSet::new(),
+            has_promoted: false,
+            set: input.set.to_owned(),
         }
     }
 
@@ -111,7 +117,7 @@ impl RolloutPace {
         step: usize,
         keeps_place: bool,
     ) -> Option<(WaitKind, String)> {
-        let reserved = |pool: &Pool| reserved(pool, keeps_place);
+        let reserved = |pool: &Pool| self.reserved(pool, keeps_place);
         let denied = self.exceeds(application, step, keeps_place, reserved);
         if denied.as_ref().is_some_and(|(kind, _)| *kind == WaitKind::MaxInFlight) {
             // Other sets cannot give the places that this one keeps for itself.
@@ -178,20 +184,38 @@ impl RolloutPace {
     }
 
     fn message(&self, pool: &Pool, keeps_place: bool) -> String {
-        let users: Vec<String> =
-            pool.users.iter().take(3).map(|(set, count)| format!("{count} of {set}")).collect();
+        let own = Some((&self.set, self.places.in_flight)).filter(|(_, count)| *count > 0);
+        let others = pool.users.iter().take(3).map(|(set, count)| (set, *count));
+        let users = own.into_iter().chain(others);
+        let users: Vec<String> = users.map(|(set, count)| format!("{count} of {set}")).collect();
         let users = match users.as_slice() {
             [] => String::new(),
             users => format!(": {}", users.join(", ")),
         };
-        let turn = match reserved(pool, keeps_place) {
+        let turn = match self.reserved(pool, keeps_place) {
             0 => String::new(),
-            count => format!("; {count} other sets have waited for longer"),
+            1 => "; it is the turn of another set".to_owned(),
+            count => format!("; it is the turn of {count} other sets"),
         };
         let places =
             SlotCount { in_flight: pool.elsewhere + self.places.in_flight, kept: self.places.kept };
         let shown = places.shown(keeps_place, pool.max, "");
         format!("{shown} in all sets of policy {}{users}{turn}", pool.policy)
+    }
+
+    /// The places of other sets that must stay free for one that starts.
+    fn reserved(&self, pool: &Pool, keeps_place: bool) -> u64 {
+        match keeps_place {
+            true => 0,
+            false if self.has_promoted => pool.waiting,
+            false => pool.reserved,
+        }
+    }
+
+    /// Counts one that is promoted now: it is the turn of the sets that wait.
+    pub fn promote(&mut self, application: &str, step: usize, keeps_place: bool) {
+        self.take(application, step, keeps_place);
+        self.has_promoted = true;
     }
 
     /// Counts one that is promoted, or stays so.
@@ -205,11 +229,6 @@ impl RolloutPace {
             spread.places.entry(value).or_default().take(keeps_place);
         }
     }
-}
-
-/// The places of other sets that must stay free for one that starts.
-fn reserved(pool: &Pool, keeps_place: bool) -> u64 {
-    if keeps_place { 0 } else { pool.reserved }
 }
 
 /// How many of a step are started in the run, written or about to be.

@@ -99,7 +99,7 @@ pub(super) fn describe(
                 failed_before_batch: batch.map(|batch| number(batch.failed_before)),
                 gates: of_gates.into_iter().map(str::to_owned).collect(),
                 total: number(step.total),
-                done: number(step.complete),
+                done: number(step.done()),
                 in_flight: number(step.in_flight),
                 failed: count(&failed),
                 ..RunStep::default()

@@ -17,6 +17,7 @@ use super::target_set::CAPACITY;
 use super::timeline::{self, Transition};
 use super::{admitted, estimate, health_before, paused, without_effect};
 use crate::rollout::cut::cut;
+use crate::rollout::left_out::LeftOut;
 use crate::rollout::phase::Phase;
 use crate::rollout::policy::Rules;
 use crate::rollout::run_input::{CurrentRun, Excuse, RunInput};
@@ -249,6 +250,11 @@ impl State {
                 let is_judged = !started.goes_back && row.run.excuse.is_none();
                 if is_judged && !is_no_worse {
                     row.run.failure = failures::failure_of(row, deadline, now);
+                    let is_failed = row.run.failure.is_some();
+                    row.run.deadline = match is_failed {
+                        true => None,
+                        false => failures::deadline_of(row, deadline),
+                    };
                 }
             }
             self.keep_places(input.rules, rows);
@@ -364,17 +370,23 @@ impl State {
                     facts.rows,
                 );
             }
+            self.report_budget(now);
             self.settle(facts, now);
         }
         self.status.quarantine = self.quarantine.text();
         let mut status = std::mem::take(&mut self.status);
-        timeline::compare(&self.before, &mut status, now);
-        // Nothing is known of how long a way back takes.
-        if status.phase == RunPhase::RollingBack {
-            status.estimate = None;
-        } else if !status.phase.has_ended() {
-            status.estimate = estimate::of(&status, input.history, now);
-        }
+        let is_well = |name: &str| {
+            let row = facts.rows.iter().find(|row| row.member.name == name);
+            row.is_some_and(|row| row.phase() == Some(Phase::Healthy) && row.run.failure.is_none())
+        };
+        timeline::compare(&self.before, &mut status, is_well, now);
+        let ends_by_time =
+            !status.phase.has_ended() && estimate::ends_by_time(&status, facts.kinds);
+        // What a new one follows is not among those before it yet.
+        let latest = input.run.filter(|_| self.new.is_some()).map(|run| run.status);
+        let history: Vec<&RolloutRunStatus> = input.history.iter().chain(latest).collect();
+        let estimate = || estimate::of(&status, input.rules, &history, now);
+        status.estimate = ends_by_time.then(estimate).flatten();
         keep_unknown_of_run(&self.before, &mut status);
         let is_urgent = self.new.is_some() || differs(&self.before, &status);
         let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
@@ -441,15 +453,23 @@ impl State {
         }
         if self.status.phase == RunPhase::RollingBack {
             let Progress { total, back, cannot, held, failed } = &self.rollback;
-            let named = |names: &[String], what: &str, next: &str| match names {
+            let named = |names: &[String], one: &str, more: &str, next: &str| match names {
                 [] => String::new(),
-                [first, ..] => format!("; {} {what}, such as {first}{next}", names.len()),
+                [name] => format!("; 1 {one}: {name}{next}"),
+                [first, ..] => format!("; {} {more}, such as {first}{next}", names.len()),
             };
+            let revert = ": revert the ApplicationSet";
             self.status.message = format!(
-                "{back} of {total} are back{}{}{}",
-                named(failed, "failed", ""),
-                named(held, "stay where a person has synced them", ""),
-                named(cannot, "cannot go back by themselves", ": revert the ApplicationSet")
+                "{back} of {total} {} back{}{}{}",
+                if *total == 1 { "is" } else { "are" },
+                named(failed, "failed", "failed", ""),
+                named(
+                    held,
+                    "stays where a person has synced it",
+                    "stay where a person has synced them",
+                    ""
+                ),
+                named(cannot, "cannot go back by itself", "cannot go back by themselves", revert)
             );
             self.status.failed = i64::try_from(failed.len()).unwrap_or(i64::MAX);
             if self.rollback.is_complete() {
@@ -461,12 +481,17 @@ impl State {
         }
         if facts.open_step.is_none() && !self.status.steps.is_empty() {
             let failed = facts.rows.iter().filter(|row| row.run.excuse == Some(Excuse::Failed));
-            let failed = failed.count();
-            (self.status.phase, self.status.message) = match failed {
-                0 => (RunPhase::Complete, String::new()),
-                failed => {
-                    (RunPhase::CompleteWithFailures, format!("{failed} failed, within the budget"))
+            let left_out = LeftOut::of(facts.rows);
+            let others = LeftOut { failed: Vec::new(), ..left_out };
+            (self.status.phase, self.status.message) = match (failed.count(), self.goes_on()) {
+                (0, _) => (RunPhase::Complete, others.text()),
+                (_, Some(why)) => {
+                    (RunPhase::CompleteWithFailures, format!("{}{}", cut(why), others.rest()))
                 }
+                (failed, None) => (
+                    RunPhase::CompleteWithFailures,
+                    format!("{failed} failed, within the budget{}", others.rest()),
+                ),
             };
             self.status.ended_at = Some(Time(stored_time(now)));
             self.status.waiting_for.clear();
@@ -493,9 +518,30 @@ impl State {
             (RunPhase::Soaking, message(WaitKind::Soak))
         } else {
             let first = facts.waiting.first();
-            let message = first.map(|wait| cut(&format!("{}: {}", wait.application, wait.message)));
-            (RunPhase::Progressing, message.unwrap_or_default())
+            let first = first.map(|wait| format!("{}: {}", wait.application, wait.message));
+            let goes_on = self.goes_on().map(|why| format!("{why}; going on"));
+            let parts: Vec<String> = goes_on.into_iter().chain(first).collect();
+            (RunPhase::Progressing, cut(&parts.join("; ")))
         };
+    }
+
+    /// That more have failed than a budget permits which only reports (ST-042).
+    fn goes_on(&self) -> Option<&str> {
+        match &self.verdict.exceeded {
+            Some((OnFailure::Continue, why)) => Some(why),
+            Some((OnFailure::Hold | OnFailure::Abort | OnFailure::Rollback, _)) | None => None,
+        }
+    }
+
+    /// Says once that a budget is exceeded which only reports (ST-042).
+    fn report_budget(&mut self, now: Timestamp) {
+        let what = "BudgetExceeded";
+        let is_said = self.status.timeline.iter().any(|entry| entry.what == what);
+        if let Some(why) = self.goes_on().filter(|_| !is_said) {
+            let message = format!("{why}; going on");
+            let transition = Transition { what, message, ..Transition::default() };
+            timeline::add(&mut self.status, transition, now);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod found;
 mod hard_cases;
 mod later;
 mod quarantine;
+mod words;
 
 /// An Application of the fleet.
 #[derive(Clone)]
@@ -753,7 +754,8 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         if policy["maxInFlight"] == 1 {
             let users = vec![("other".to_owned(), 0)];
             let policy = "p0".to_owned();
-            fleet.pools = vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 1 }];
+            fleet.pools =
+                vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 1, waiting: 1 }];
         }
         fleet.run(3);
         fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Healthy;
@@ -790,8 +792,14 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
 #[test]
 fn a_kept_place_is_told_and_waits_for_no_other_set_as_st_063() {
     let mut fleet = Fleet::new(&[3], json!(2)).policy(json!({"maxInFlight": 1}));
-    let pool =
-        Pool { policy: "p0".to_owned(), max: 1, elsewhere: 0, users: Vec::new(), reserved: 0 };
+    let pool = Pool {
+        policy: "p0".to_owned(),
+        max: 1,
+        elsewhere: 0,
+        users: Vec::new(),
+        reserved: 0,
+        waiting: 0,
+    };
     fleet.pools = vec![pool];
     fleet.push("r2");
     fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Degraded;
@@ -1068,7 +1076,8 @@ fn a_kept_place_of_a_closed_step_holds_no_earlier_step_as_st_063() {
         let mut fleet = Fleet::new(&[1, 1], json!(1)).policy(policy.clone());
         if policy["maxInFlight"] == 1 {
             let (policy, users) = ("p0".to_owned(), Vec::new());
-            fleet.pools = vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 0 }];
+            fleet.pools =
+                vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 0, waiting: 0 }];
         }
         fleet.push("r2");
         fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Degraded;
@@ -1271,8 +1280,7 @@ fn what_cannot_go_back_waits_for_a_person_once_the_rollback_is_over() {
     fleet.apps.get_mut("s1-0").unwrap().started.as_mut().unwrap().good.clear();
     fleet.roll_back();
     fleet.reconcile();
-    let message =
-        "0 of 0 are back; 1 cannot go back by themselves, such as s1-0: revert the ApplicationSet";
+    let message = "0 of 0 are back; 1 cannot go back by itself: s1-0: revert the ApplicationSet";
     assert_eq!(
         (fleet.status().phase, fleet.status().message.as_str()),
         (RunPhase::RolledBack, message)
@@ -1436,6 +1444,7 @@ fn sets_share_a_limit_as_st_030() {
         elsewhere: 3,
         users: vec![("other".to_owned(), 3)],
         reserved: 0,
+        waiting: 0,
     }];
     fleet.push("r2");
     for _ in 0..40 {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::notify;
 use wavegate_api::Time;
-use wavegate_api::run::{RolloutRunStatus, TimelineEntry};
+use wavegate_api::run::{RolloutRunStatus, RunPhase, TimelineEntry};
 use wavegate_api::time::stored_time;
 
 /// How many are kept.
@@ -35,8 +35,14 @@ pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Ti
     status.timeline.drain(..surplus);
 }
 
-/// Adds what differs between two states of a run.
-pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: Timestamp) {
+/// Adds what differs between two states of a run. `is_well`: whether an Application is Healthy for
+/// its target.
+pub(super) fn compare(
+    old: &RolloutRunStatus,
+    new: &mut RolloutRunStatus,
+    is_well: impl Fn(&str) -> bool,
+    now: Timestamp,
+) {
     let mut found = Vec::new();
     for (number, step) in new.steps.iter().enumerate() {
         let before = old.steps.get(number);
@@ -55,7 +61,16 @@ pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: T
         let before =
             old.gates.iter().find(|one| one.name == gate.name && one.policy == gate.policy);
         let given = before.map(|gate| gate.approved_by.as_slice()).unwrap_or_default();
-        for by in gate.approved_by.iter().filter(|by| !given.contains(by)) {
+        // One that counts again was said already, unless it was said to be void.
+        let is_said = |by: &str| {
+            let words = ["GateApproved", "ApprovalVoid"];
+            let of_gate = |entry: &&TimelineEntry| {
+                entry.subject == gate.name && entry.by == by && words.contains(&&*entry.what)
+            };
+            let last = old.timeline.iter().rev().find(of_gate);
+            last.is_some_and(|last| last.what == "GateApproved")
+        };
+        for by in gate.approved_by.iter().filter(|by| !given.contains(by) && !is_said(by)) {
             let (what, subject) = ("GateApproved", gate.name.clone());
             found.push(Transition { what, subject, by: by.clone(), ..Transition::default() });
         }
@@ -64,6 +79,16 @@ pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: T
             let message = "the approval was for other targets".to_owned();
             let (what, subject) = ("ApprovalVoid", gate.name.clone());
             found.push(Transition { what, subject, by: by.clone(), message });
+        }
+        let soaked = before.filter(|gate| !gate.is_open());
+        let soaked = soaked.and_then(|gate| gate.soaking_since.as_ref());
+        let goes_on = !new.phase.has_ended() && new.phase != RunPhase::RollingBack;
+        if let Some(since) = soaked.filter(|_| goes_on && !gate.is_open())
+            && gate.soaking_since.as_ref().is_none_or(|now| now.0 > since.0)
+        {
+            let (what, subject) = ("SoakRestarted", gate.name.clone());
+            let message = "an Application of the earlier steps is not Healthy any more".to_owned();
+            found.push(Transition { what, subject, message, ..Transition::default() });
         }
         if gate.is_open() && before.is_none_or(|gate| !gate.is_open()) {
             let (what, subject) = ("GateOpened", gate.name.clone());
@@ -74,6 +99,18 @@ pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: T
         if !old.failures.iter().any(|known| known.signature == failure.signature) {
             let subject = failure.applications.first().cloned().unwrap_or_default();
             let (what, message) = ("Failed", failure.message.clone());
+            found.push(Transition { what, subject, message, ..Transition::default() });
+        }
+    }
+    for failure in &old.failures {
+        let is_over = !new.failures.iter().any(|known| known.signature == failure.signature);
+        if is_over && failure.applications.iter().all(|name| is_well(name)) {
+            let subject = failure.applications.first().cloned().unwrap_or_default();
+            let message = match failure.count {
+                ..=1 => String::new(),
+                count => format!("so have all {count} that failed in this way"),
+            };
+            let what = "Recovered";
             found.push(Transition { what, subject, message, ..Transition::default() });
         }
     }

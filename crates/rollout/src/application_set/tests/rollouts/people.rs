@@ -241,6 +241,7 @@ impl RunModel {
             elsewhere: self.elsewhere,
             users: Vec::new(),
             reserved: 0,
+            waiting: 0,
         };
         self.pools = self.rules.pools.iter().map(pool).collect();
     }

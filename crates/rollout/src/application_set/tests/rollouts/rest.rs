@@ -112,6 +112,10 @@ impl World {
             WaitKind::Degraded => {
                 live().any(|live| live["status"]["health"]["status"] == "Degraded")
             }
+            WaitKind::Deadline => {
+                let failures = model.policies.iter().filter_map(|policy| policy.failures.as_ref());
+                failures.map(|rule| &rule.deadline).any(|deadline| !deadline.is_empty())
+            }
             WaitKind::Creating
             | WaitKind::FailedWrite
             | WaitKind::Refused

@@ -166,8 +166,14 @@ impl State {
                 // A gate was open for it before, and no gate of this run can open any more.
                 None
             } else {
-                let gates = input.rules.gates_of(row.member.name);
-                gates.iter().find_map(|gate| shut.get(gate)?.hold_of(row)).cloned()
+                let gates = input.rules.gates_of(row.member.name).iter();
+                let holds = gates.filter_map(|gate| shut.get(gate)?.hold_of(row));
+                // A person is asked at once, whatever soaks besides (ST-004); else what ends last.
+                let order = |hold: &&Hold| {
+                    let until = hold.until.unwrap_or(Timestamp::MAX);
+                    (hold.kind != WaitKind::Approval, std::cmp::Reverse(until))
+                };
+                holds.min_by_key(order).cloned()
             };
         }
     }

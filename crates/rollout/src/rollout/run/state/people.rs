@@ -27,7 +27,14 @@ impl State {
         now: Timestamp,
     ) {
         let spec = std::mem::take(&mut self.spec);
-        let new = retries::take(&spec, &mut self.status, &Time(stored_time(now)));
+        // What was started before is stored: a retry is later, also in the same second, and what it
+        // starts is not earlier than it (`start::promote`).
+        let started = rows.iter().filter(|row| row.run.is_started);
+        let started = started.filter_map(|row| row.member.started.map(|started| started.at));
+        let after = started.filter_map(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+        let acted_at = after.map(stored_time).chain([stored_time(now)]).max();
+        let acted_at = Time(acted_at.unwrap_or(now));
+        let new = retries::take(&spec, &mut self.status, &acted_at);
         self.acts_on_retry = !new.is_empty();
         for retry in new {
             let is_meant = |name: &str| {

@@ -665,6 +665,7 @@ fn a_promotion_that_is_not_written_keeps_its_place_as_st_030() {
         elsewhere: 1,
         users: vec![("other".to_owned(), 1)],
         reserved: 0,
+        waiting: 0,
     }];
     fleet.push("r2");
     fleet.run(1);
