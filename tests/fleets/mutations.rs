@@ -78,7 +78,7 @@ impl Mutation {
         (Self::TouchesForeign, "foreign"),
         (Self::DeletesUnasked, "deletion"),
         (Self::DeletesMoved, "deletion"),
-        (Self::ForgetsSettings, "order"),
+        (Self::ForgetsSettings, "hooks"),
         (Self::SaysNothing, "waits"),
         (Self::RunsHot, "pace"),
         (Self::ListsHot, "pace"),
