@@ -247,8 +247,8 @@ impl Case {
     /// Lets the settings of the controllers be away for a while in some cases. Not where a process
     /// may start meanwhile: it would know nothing of them.
     fn lose_settings(&mut self, entropy: &mut Entropy) {
-        let begins = entropy.seconds(1, FAULTS_WITHIN / 2);
-        let ends = begins + entropy.seconds(1, 60);
+        let begins = entropy.seconds(2, 45);
+        let ends = begins + entropy.seconds(20, 120);
         let restarts = |event: &Event| match &event.what {
             What::Restart => event.at <= ends + SETTINGS_READ,
             What::Fault(FleetFault::Crash { .. }) => true,

@@ -80,7 +80,7 @@ impl Mutation {
         (Self::TouchesForeign, "foreign"),
         (Self::DeletesUnasked, "deletion"),
         (Self::DeletesMoved, "deletion"),
-        (Self::ForgetsSettings, "order"),
+        (Self::ForgetsSettings, "hooks"),
         (Self::SaysNothing, "waits"),
         (Self::CountsAll, "waits"),
         (Self::RunsHot, "pace"),

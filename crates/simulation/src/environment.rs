@@ -201,8 +201,6 @@ impl Environment<'_> {
     /// Creates the objects; unless the creation itself is simulated, without what slows it down.
     async fn create(&self) -> anyhow::Result<()> {
         let mut applier = Applier::new(&self.client, USER);
-        let settings = replica::settings(self.namespace);
-        created(&settings, applier.apply(&settings).await)?;
         for object in &self.scenario.objects {
             let is_policy = object.kind() == POLICY;
             let object = match self.is_first() {
@@ -212,7 +210,8 @@ impl Environment<'_> {
             };
             created(&object, applier.apply(&object).await)?;
         }
-        Ok(())
+        let settings = replica::settings(self.namespace);
+        created(&settings, applier.apply(&settings).await)
     }
 
     /// Whether it begins with the creation of the Applications.
