@@ -77,8 +77,9 @@ impl RunSummary {
     /// Whether it says more than the Applications do.
     pub fn is_of_interest(&self) -> bool {
         let plain = [RunPhase::Progressing, RunPhase::Complete, RunPhase::Superseded];
-        let goes_on_without = self.failed > 0 || self.skipped > 0;
-        goes_on_without || !plain.map(RunPhase::as_str).contains(&self.phase)
+        // One that is complete names what it is complete without.
+        let is_without = self.phase == RunPhase::Complete.as_str() && !self.message.is_empty();
+        is_without || !plain.map(RunPhase::as_str).contains(&self.phase)
     }
 
     /// The phase, for a column.
