@@ -366,7 +366,14 @@ impl State {
         }
         self.status.quarantine = self.quarantine.text();
         let mut status = std::mem::take(&mut self.status);
-        timeline::compare(&self.before, &mut status, now);
+        let speakers = timeline::Speakers {
+            skips: &self.spec.skips,
+            skip: &self.spec.skip,
+            is_paused: self.is_paused.is_some(),
+            paused_by: input.paused_by.filter(|_| input.paused.is_some()),
+            resumed_by: input.resumed_by.filter(|_| input.paused.is_none()),
+        };
+        timeline::compare(&self.before, &mut status, speakers, now);
         // Nothing is known of how long a way back takes.
         if status.phase == RunPhase::RollingBack {
             status.estimate = None;
