@@ -44,6 +44,8 @@ pub enum Mutation {
     DeletesUnasked,
     /// It does not say what it waits for.
     SaysNothing,
+    /// It does not say what an approval of a gate would be for, so that none can be given.
+    ForgetsTargets,
     /// It asks again and again.
     RunsHot,
     ListsHot,
@@ -58,7 +60,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 21] = [
         (Self::IgnoresMaxUpdate, "limits"),
         (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
@@ -73,6 +75,7 @@ impl Mutation {
         (Self::TouchesForeign, "foreign"),
         (Self::DeletesUnasked, "deletion"),
         (Self::SaysNothing, "waits"),
+        (Self::ForgetsTargets, "advice"),
         (Self::RunsHot, "pace"),
         (Self::ListsHot, "pace"),
         (Self::RenewsHot, "pace"),
@@ -89,6 +92,9 @@ impl Mutation {
                 case.policy.failures.is_some() && case.apps.iter().any(|app| app.fails_at.is_some())
             }
             Self::IgnoresGates => case.policy.gate.is_some(),
+            Self::ForgetsTargets => {
+                case.policy.gate.as_ref().is_some_and(|gate| gate.approvals > 0)
+            }
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
             Self::ForgetsAborted => case.returns_after(&What::Abort),
             Self::ForgetsDisowned => case.returns_after(&What::Disown),
@@ -223,6 +229,9 @@ impl Break for Broken {
         if self.mutation == Mutation::ForgetsAborted && target.resource == "rolloutruns" {
             forget(body, "quarantine");
         }
+        if self.mutation == Mutation::ForgetsTargets && target.resource == "rolloutruns" {
+            forget_targets(body);
+        }
         if self.mutation == Mutation::ForgetsDisowned
             && target.resource == "rolloutruns"
             && target.method == Method::PATCH
@@ -304,6 +313,18 @@ fn forget(body: &mut Value, field: &str) {
     }
     let status = body.get_mut("status").and_then(Value::as_object_mut);
     status.map(|status| status.remove(field));
+}
+
+/// Leaves out of gates, wherever they are, what is behind them.
+fn forget_targets(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("covers");
+            fields.values_mut().for_each(forget_targets);
+        }
+        Value::Array(all) => all.iter_mut().for_each(forget_targets),
+        _ => {}
+    }
 }
 
 async fn again_and_again(client: Client, mutation: Mutation, every: Duration, app: String) {
