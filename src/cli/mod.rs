@@ -37,6 +37,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::console::error::report;
 use self::console::{completions, help};
+pub use self::explain::advised_commands;
 use wavegate_net::telemetry;
 use wavegate_net::terminal;
 

@@ -161,8 +161,8 @@ async fn refresh(
     };
     match written {
         Ok(true) => {}
-        Ok(false) => return Err(Error::input("cannot refresh", place, "it was deleted")),
-        Err(error) => return Err(Error::input("cannot refresh", place, error_reason(&error))),
+        Ok(false) => return Err(Error::check("cannot refresh", place, "it was deleted")),
+        Err(error) => return Err(Error::check("cannot refresh", place, error_reason(&error))),
     }
     if args.no_wait {
         return Ok(Refreshed::of(&found));

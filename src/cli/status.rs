@@ -86,6 +86,9 @@ pub(super) struct SetSummary {
     /// That `status.resources` does not list every Application; absent when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<String>,
+    /// The steps that match no Application, counted from 1; absent when each matches some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub empty_steps: Vec<usize>,
     /// In the order of the steps, then by name; those that no step selects come last.
     pub applications: Vec<ApplicationRow>,
 }
@@ -120,14 +123,15 @@ impl SetSummary {
         run: Option<&Run>,
         policies: &[Arc<Value>],
     ) -> Self {
-        let run = run.and_then(RunSummary::of);
         let report = report_input::read_report(set, applications);
         let (complete, total) = report.progress();
         let held = match report.set.status.holds_deletions {
             true => "; deletions are held until a person approves them, see explain",
             false => "",
         };
-        let row = |(name, member)| ApplicationRow::of(&report, name, member);
+        let row = |(name, member)| ApplicationRow::of(&report, run, name, member);
+        let applications = report.ordered().into_iter().map(row).collect();
+        let run = run.and_then(RunSummary::of);
         Self {
             namespace: report.set.namespace.clone(),
             application_set: report.set.name.clone(),
@@ -145,7 +149,8 @@ impl SetSummary {
             paused: paused(&report, run.as_ref(), set, policies),
             run,
             truncated: report.set.status.truncated.clone(),
-            applications: report.ordered().into_iter().map(row).collect(),
+            empty_steps: report.empty_steps().into_iter().map(|step| step + 1).collect(),
+            applications,
         }
     }
 
@@ -162,7 +167,7 @@ impl SetSummary {
 }
 
 impl ApplicationRow {
-    fn of(report: &Report, name: &str, member: &Member) -> Self {
+    fn of(report: &Report, run: Option<&Run>, name: &str, member: &Member) -> Self {
         let live = member.live.as_ref();
         Self {
             application: name.to_owned(),
@@ -172,7 +177,7 @@ impl ApplicationRow {
             health: live.map(|live| live.health.clone()).unwrap_or_default(),
             operation: live.map(|live| live.operation_text().to_owned()).unwrap_or_default(),
             since: member.since().map(to_rfc3339).unwrap_or_default(),
-            message: why(report, name, &report.why(member)),
+            message: why(report, run, name, &report.why(member)),
         }
     }
 }
@@ -322,6 +327,9 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
     let mut text = output::line(&title);
     if let Some(run) = &summary.run {
         text.push_str(&output::line(&run.text(now)));
+        if let Some(cause) = &run.cause {
+            text.push_str(&output::line(&format!("cause: {cause}")));
+        }
     }
     if let Some(paused) = &summary.paused {
         text.push_str(&output::line(paused));
@@ -331,13 +339,14 @@ pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
     }
     if !summary.applications.is_empty() {
         text.push('\n');
-        text.push_str(&applications(&summary.applications, now));
+        text.push_str(&applications(summary, now));
     }
     text
 }
 
-/// The table of the Applications of a set, with ages at this time.
-fn applications(rows: &[ApplicationRow], now: Timestamp) -> String {
+/// The table of the Applications of a set, with ages at this time, and a row for each step that
+/// matches none.
+fn applications(summary: &SetSummary, now: Timestamp) -> String {
     type Cell<'a> = &'a dyn Fn(&ApplicationRow) -> String;
     let columns: [(&str, Cell<'_>); 8] = [
         ("APPLICATION", &|row| row.application.clone()),
@@ -349,6 +358,16 @@ fn applications(rows: &[ApplicationRow], now: Timestamp) -> String {
         ("FOR", &|row| output::age(&row.since, now)),
         ("MESSAGE", &|row| row.message.clone()),
     ];
-    let cells = |row: &ApplicationRow| columns.map(|(_, cell)| cell(row));
-    output::table(columns.map(|(header, _)| header), rows.iter().map(cells))
+    let cells = |row: &ApplicationRow| (row.step, columns.map(|(_, cell)| cell(row)));
+    let empty = |step: &usize| {
+        let message = "matches no Application, and counts as done".to_owned();
+        let mut cells = columns.map(|_| "-".to_owned());
+        (cells[1], cells[7]) = (step.to_string(), message);
+        (Some(*step), cells)
+    };
+    let mut rows: Vec<_> = summary.applications.iter().map(cells).collect();
+    rows.extend(summary.empty_steps.iter().map(empty));
+    rows.sort_by_key(|(step, _)| step.unwrap_or(usize::MAX));
+    let rows = rows.into_iter().map(|(_, cells)| cells);
+    output::table(columns.map(|(header, _)| header), rows)
 }

@@ -76,7 +76,7 @@ async fn terminate(args: &TerminateArgs) -> Result<(u8, Option<OperationResult>)
             let why = format!("no operation is running{last}");
             return Err(Error::check("cannot terminate", place, why));
         }
-        Err(error) => return Err(Error::input("cannot terminate", place, error)),
+        Err(error) => return Err(Error::check("cannot terminate", place, error)),
     };
     options.print(&[ProgressLine::new("operation", "Terminating", &place)], WIDTH)?;
     if args.no_wait {

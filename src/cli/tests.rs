@@ -1,5 +1,6 @@
 //! Output of the commands for a set and its Applications, without a cluster.
 
+mod advised;
 mod ended_runs;
 mod outcomes;
 mod waits;

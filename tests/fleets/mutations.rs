@@ -51,6 +51,8 @@ pub enum Mutation {
     SaysNothing,
     /// What a rollout goes on without counts as done.
     CountsAll,
+    /// It does not say what an approval of a gate would be for, so that none can be given.
+    ForgetsTargets,
     /// It asks again and again.
     RunsHot,
     ListsHot,
@@ -65,7 +67,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::IgnoresMaxUpdate, "limits"),
         (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
@@ -83,6 +85,7 @@ impl Mutation {
         (Self::ForgetsSettings, "hooks"),
         (Self::SaysNothing, "waits"),
         (Self::CountsAll, "waits"),
+        (Self::ForgetsTargets, "advice"),
         (Self::RunsHot, "pace"),
         (Self::ListsHot, "pace"),
         (Self::RenewsHot, "pace"),
@@ -105,6 +108,9 @@ impl Mutation {
                 let is_skipped = |app: &App| case.has(|what| *what == What::Skip(app.name.clone()));
                 let mut failing = case.apps.iter().filter(fails);
                 failing.any(|app| case.policy.failures.is_some() || is_skipped(app))
+            }
+            Self::ForgetsTargets => {
+                case.policy.gate.as_ref().is_some_and(|gate| gate.approvals > 0)
             }
             Self::IgnoresPause => case.has(|what| *what == What::Pause),
             Self::ForgetsAborted => case.returns_after(&What::Abort),
@@ -255,6 +261,9 @@ impl Break for Broken {
         if self.mutation == Mutation::ForgetsAborted && target.resource == "rolloutruns" {
             forget(body, "quarantine");
         }
+        if self.mutation == Mutation::ForgetsTargets && target.resource == "rolloutruns" {
+            forget_targets(body);
+        }
         if self.mutation == Mutation::ForgetsDisowned
             && target.resource == "rolloutruns"
             && target.method == Method::PATCH
@@ -364,6 +373,18 @@ fn forget(body: &mut Value, field: &str) {
     }
     let status = body.get_mut("status").and_then(Value::as_object_mut);
     status.map(|status| status.remove(field));
+}
+
+/// Leaves out of gates, wherever they are, what is behind them.
+fn forget_targets(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("covers");
+            fields.values_mut().for_each(forget_targets);
+        }
+        Value::Array(all) => all.iter_mut().for_each(forget_targets),
+        _ => {}
+    }
 }
 
 async fn again_and_again(client: Client, mutation: Mutation, every: Duration, app: String) {

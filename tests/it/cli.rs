@@ -277,7 +277,6 @@ fn errors_are_listed_with_code_message_and_step() {
         ("InvalidApplication", None),
         ("UnsupportedOperator", Some(1)),
         ("InvalidMaxUpdate", Some(1)),
-        ("EmptyStep", Some(1)),
     ];
     assert_eq!((run.code, problems.as_slice()), (1, want.as_slice()));
     assert_eq!(plan["unmatched"], json!(["a", "b"]));

@@ -72,6 +72,10 @@ pub const RUN: &str = "wavegate.dev/run";
 /// On an ApplicationSet: a person has paused its rollout; the value is the reason (ST-020).
 /// Specific to Wavegate.
 pub const PAUSED: &str = "wavegate.dev/paused";
+/// On an ApplicationSet: who has paused it, and who has resumed it last. Specific to Wavegate.
+pub const PAUSED_BY: &str = "wavegate.dev/paused-by";
+/// The same of who has resumed it.
+pub const RESUMED_BY: &str = "wavegate.dev/resumed-by";
 /// On an Application: its syncs succeed only once all resources are healthy (SE-591), or, with
 /// `false`, as in Argo CD. Specific to Wavegate.
 pub const WAIT_FOR_HEALTH: &str = "wavegate.dev/wait-for-health";
@@ -80,13 +84,17 @@ pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash
 /// (ST-050). Specific to Wavegate.
 pub const APPROVED_DELETIONS: &str = "wavegate.dev/approved-deletions";
+/// On an ApplicationSet: how many Applications it had before it was to delete some, for a limit in
+/// per cent (ST-050). Specific to Wavegate; the controller writes it.
+pub const EXISTED: &str = "wavegate.dev/existed";
 /// On an AppProject: which of its sync windows decide, `argocd` or `seed` (SE-407). Specific to
 /// Wavegate.
 pub const WINDOW_SEMANTICS: &str = "wavegate.dev/window-semantics";
 /// How the annotations of Wavegate begin.
 const OWN: &str = "wavegate.dev/";
 /// Those of them that mean something on an ApplicationSet.
-const OF_SETS: [&str; 4] = [PAUSED, APPROVED_DELETIONS, FOUND, RUN_ID];
+const OF_SETS: [&str; 7] =
+    [PAUSED, PAUSED_BY, RESUMED_BY, APPROVED_DELETIONS, EXISTED, FOUND, RUN_ID];
 /// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm's annotation for waves (SE-186).

@@ -143,7 +143,7 @@ impl OwnedResource {
     fn of_live(object: &LiveObject) -> Self {
         Self {
             health: object.health.clone(),
-            wave: object.wave.into(),
+            wave: object.wave,
             created_at: object.created_at.clone(),
             scaled_down: object.scaled_down,
             ..Self::of(object.key.clone(), object.version.clone())
@@ -265,7 +265,7 @@ pub fn with_live(
             node.created_at.clone_from(&object.created_at);
             // The status has the wave of the source, but not that of every hook.
             if !node.hook.is_empty() && node.wave == 0 {
-                node.wave = object.wave.into();
+                node.wave = object.wave;
             }
             node.scaled_down = object.scaled_down;
             if node.version.is_empty() {

@@ -104,7 +104,7 @@ impl Environment<'_> {
             }
             FleetAction::Resume => {
                 let policies = self.all(POLICY).await?;
-                self.say_of_sets(|set| requests::resume_set(set, &policies)).await?;
+                self.say_of_sets(|set| requests::resume_set(set, &policies, USER)).await?;
             }
             FleetAction::Approve(gate) => {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
@@ -129,7 +129,8 @@ impl Environment<'_> {
             }
             FleetAction::Skip(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                self.say_of_runs(|run, _| requests::skip_applications(run, &names)).await?;
+                self.say_of_runs(|run, person| requests::skip_applications(run, &names, person))
+                    .await?;
             }
         }
         Ok(())

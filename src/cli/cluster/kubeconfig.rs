@@ -6,13 +6,15 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
 
 use crate::cli::console::error::Error;
 use wavegate_api::unknown::nearest_name;
 use wavegate_api::yaml;
+use wavegate_cluster::act::commands::requests;
 use wavegate_cluster::watch::failure::cause_chain;
 use wavegate_engine::names::some_of;
 
@@ -160,4 +162,28 @@ fn missing(may_be_pod: bool) -> String {
         false => "",
     };
     format!("found no kubeconfig at {}{pod}; set KUBECONFIG or write ~/.kube/config", tried())
+}
+
+/// Time limit of the question who the user is.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// The user of a connection, as the API server names it; else that of the kube context, marked as
+/// such.
+///
+/// # Errors
+///
+/// The API server does not answer.
+pub(in crate::cli) async fn current_user(
+    client: &Client,
+    context: Option<&str>,
+) -> Result<String, Error> {
+    let found = tokio::time::timeout(ANSWER, requests::current_user(client)).await;
+    let failed = |why: String| Error::input("cannot read from the cluster", "the user", why);
+    let found = found
+        .unwrap_or_else(|_| Err(format!("no response within {} s", ANSWER.as_secs())))
+        .map_err(failed)?;
+    Ok(found.unwrap_or_else(|| {
+        let user = user(context).unwrap_or_else(|| "unknown user".to_owned());
+        format!("{user} (kube context)")
+    }))
 }

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::remedies::{about_project, about_pruning, about_resource, about_source, inherited_from};
+use super::remedies::{
+    about_project, about_pruning, about_resource, about_source, inherited_from, shared_with,
+};
 use super::wait::Action;
 use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::commands::{TAKEN_BACK, kubectl, sync_of, take_back, wavegate};
-use crate::cli::rollout_view::run::commands;
+use crate::cli::rollout_view::run::commands_within;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;
 use wavegate_api::run::RunPhase;
@@ -15,7 +17,7 @@ use wavegate_application::access::project_of;
 use wavegate_application::deletion::WAITS_FOR_APPROVAL;
 use wavegate_application::global_projects::GLOBAL_PROJECTS;
 use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_rollout::requests::Run;
+use wavegate_rollout::requests::{RollbackScope, Run, is_quarantined};
 use wavegate_rollout::rollout::report::{ApplicationReport, Member, Report};
 use wavegate_rollout::rollout::wait::{EndedBy, RolloutWait, WaitKind};
 
@@ -25,6 +27,8 @@ pub(super) struct WaitContext<'a> {
     pub report: &'a Report,
     /// The latest run of the set, if one is known.
     pub run: Option<&'a Run>,
+    /// What the run has started, and can go back.
+    pub reach: &'a RollbackScope,
     pub wait: &'a RolloutWait,
     pub member: &'a Member,
     pub live: Option<&'a Value>,
@@ -39,6 +43,17 @@ const UNNAMED: &str = "the ApplicationSet names only the first that it waits for
 
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
 pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
+    let mut found = actions_alone(waiting);
+    let is_shared = waiting.live.is_some_and(|live| shared_with(live).is_some());
+    if is_shared {
+        let what = "leave it to one of the two: remove its manifest from the source of the other";
+        found.insert(0, what.to_owned().into());
+    }
+    found
+}
+
+/// The same but for what two owners do to each other.
+fn actions_alone(waiting: &WaitContext<'_>) -> Vec<Action> {
     let &WaitContext { wait, member, live, .. } = waiting;
     if let Some(found) = about_ended_run(waiting) {
         return found;
@@ -98,16 +113,23 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
     let &WaitContext { set, run, wait, member, live, resource, .. } = waiting;
     let run = run.filter(|run| run.is_known)?;
     let is_back = goes_back(Some(run));
-    if !is_back && !matches!(run.phase(), RunPhase::RolledBack | RunPhase::Aborted) {
+    let is_ended = is_back || matches!(run.phase(), RunPhase::RolledBack | RunPhase::Aborted);
+    // Also one of an earlier run, while another one goes on.
+    let is_quarantined = !is_ended && of_member(run, wait, member);
+    if !is_ended && !is_quarantined {
         return None;
     }
     let at = ObjectKey::of(set);
     let namespace = live.map_or(set.namespace(), |live| live.namespace());
     let own = |verb: &str| wavegate(verb, namespace, &wait.application);
     let edit = kubectl("edit applicationset", set.namespace(), set.name());
+    let retry = || wavegate("retry", set.namespace(), set.name());
     let of_run = || -> Vec<Action> {
-        let all = commands(run, &at).into_iter();
-        all.map(|(what, command)| format!("{what}: {command}").into()).collect()
+        let all = match is_quarantined {
+            true => vec![("to roll the same out again".to_owned(), retry())],
+            false => commands_within(run, &at, Some(waiting.reach)),
+        };
+        all.into_iter().map(|(what, command)| format!("{what}: {command}").into()).collect()
     };
     // A way back that has failed holds those after it.
     let by_itself = || match run.status.failed > 0 {
@@ -116,11 +138,10 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
     };
     let found: Vec<Action> = match wait.kind {
         WaitKind::RollbackFailed => {
-            let retry = wavegate("retry", set.namespace(), set.name());
             let mut found: Vec<Action> =
                 live.and_then(|live| about_resource(live, resource)).into_iter().collect();
             found.push(format!("see what keeps it from being Healthy: {}", own("tree")).into());
-            found.push(format!("to repeat its way back: {retry}").into());
+            found.push(format!("to repeat its way back: {}", retry()).into());
             found
         }
         // While its operation runs, that has to end first.
@@ -184,6 +205,12 @@ fn about_ended_run(waiting: &WaitContext<'_>) -> Option<Vec<Action>> {
     Some(found)
 }
 
+/// Whether the target of an Application is in quarantine.
+fn of_member(run: &Run, wait: &RolloutWait, member: &Member) -> bool {
+    let live = member.live.as_ref();
+    live.is_some_and(|live| is_quarantined(run, &wait.application, live))
+}
+
 /// What ends a wait that a person or a policy has made.
 fn about_run(waiting: &WaitContext<'_>) -> Vec<Action> {
     let &WaitContext { set, report, run, wait, member, .. } = waiting;
@@ -197,7 +224,9 @@ fn about_run(waiting: &WaitContext<'_>) -> Vec<Action> {
         WaitKind::HeldBack,
     ];
     let run = run.filter(|_| may_be_held || kinds.contains(&wait.kind));
-    let commands = run.map(|run| commands(run, &ObjectKey::of(set))).unwrap_or_default();
+    let commands = run
+        .map(|run| commands_within(run, &ObjectKey::of(set), Some(waiting.reach)))
+        .unwrap_or_default();
     match commands.is_empty() && may_be_held {
         true => vec![UNNAMED.to_owned().into()],
         false => {
@@ -282,6 +311,9 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         }
         WaitKind::ManualSync if member.step.is_none() && report.is_rolling() => {
             format!("sync it yourself, or select it by a step: {}", sync()).into()
+        }
+        WaitKind::ManualSync if !report.is_rolling() => {
+            format!("automated sync is not enabled, so sync it yourself: {}", sync()).into()
         }
         WaitKind::ManualSync => {
             format!("maxUpdate of its step is 0, so sync it yourself: {}", sync()).into()

@@ -11,42 +11,49 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::advice::{WaitContext, actions};
-use self::remedies::about_cause;
+use self::remedies::{about_cause, shared_with};
 use self::wait::Action;
 pub(super) use self::wait::ExplainedWait;
+use crate::cli::cluster::live_app::{TargetKind, named};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::console::error::note;
+use crate::cli::console::commands::wavegate;
+use crate::cli::console::error::{Error, note};
 use crate::cli::console::output::{self, OutputArgs, or_dash};
-use crate::cli::rollout_view::run::{RunSummary, paused};
+use crate::cli::rollout_view::run::{RunSummary, cause, commands_within, paused};
 use crate::cli::rollout_view::state::message;
 use crate::cli::runs::ReportedSet;
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
+use wavegate_api::app_view::{ApplicationView, ConditionView};
+use wavegate_api::run::RunPhase;
 use wavegate_api::time::to_rfc3339;
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::status::report_input;
-use wavegate_rollout::requests::Run;
+use wavegate_rollout::application_set::{is_owned, set_of};
+use wavegate_rollout::requests::{RollbackScope, Run};
 use wavegate_rollout::rollout;
 use wavegate_rollout::rollout::phase::Phase;
-use wavegate_rollout::rollout::report::{Member, Report, ReportState, SetCondition};
+use wavegate_rollout::rollout::report::{Member, Report, ReportState, SetCondition, build_report};
 use wavegate_rollout::rollout::wait::WaitKind;
 
-/// Explain what a rollout is waiting for: which Application and which resource
+/// Explain what a rollout or an Application is waiting for, down to the resource
 ///
 /// Reads from the cluster of the kube context and changes nothing. The first line is the
 /// summary, details follow: down to the Pod of a workload, as far as the user may read it.
 /// With --watch, the summary is printed whenever it changes.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  wavegate explain APPSET    (wavegate status lists the names)\n\nExit codes of --watch: 0 complete; 1 only a person can continue, the set was deleted, or \
+    after_help = "Examples:\n  wavegate explain APPSET    (wavegate status lists the names)\n  wavegate explain APP       one of its Applications, or one of no ApplicationSet\n\nExit codes of --watch: 0 complete; 1 only a person can continue, the set was deleted, or \
                         --timeout is over; 2 wrong use, or the cluster cannot be read; 130 interrupted; \
                         141 standard output was closed."
 )]
 pub(super) struct ExplainArgs {
-    /// Name of the ApplicationSet
-    #[arg(value_name = "APPSET")]
+    /// Name of an ApplicationSet or of an Application, as appset/NAME or app/NAME when there are
+    /// both
+    #[arg(value_name = "APPSET|APP")]
     pub name: String,
     /// Show all Applications that are waited for, and all that wait behind them
     #[arg(long)]
@@ -64,7 +71,11 @@ pub(super) struct ExplainArgs {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
     pub namespace: String,
+    /// Empty for an Application of no set.
     pub application_set: String,
+    /// The Application that it is about; absent when it is about the whole set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     pub state: ReportState,
     /// Summary in one line.
     pub summary: String,
@@ -74,6 +85,10 @@ pub(super) struct Explanation {
     /// That it is paused while its run, if any, is not: such as one that has ended; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
+    /// What a person may do about the run and about deletions that are held, as sentences with
+    /// their commands, whatever waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<String>,
     /// The Applications that the rollout is waiting for, most important first; at most
     /// those listed in the status, unless all are requested.
     pub waits: Vec<ExplainedWait>,
@@ -111,9 +126,23 @@ impl ExplainArgs {
 pub(super) fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
-        let set = cluster.expect_application_set(&args.name).await?;
-        let found = ReportedSet::read(&cluster, set).await?;
-        Ok(explain_below(&cluster, &found, args.all).await)
+        let set = match named(&args.name)? {
+            (TargetKind::Application, _) => Err(None),
+            _ => cluster.expect_application_set(&args.name).await.map_err(Some),
+        };
+        match set {
+            Ok(set) => {
+                let found = ReportedSet::read(&cluster, set).await?;
+                Ok(explain_below(&cluster, &found, args.all).await)
+            }
+            Err(Some(error)) if !error.is_not_found() => Err(error),
+            // What is said of a set that does not exist names what is similar.
+            Err(missing) => match cluster.expect_application(&args.name).await {
+                Ok(application) => explain_application(&cluster, application).await,
+                Err(error) if error.is_not_found() => Err(missing.unwrap_or(error)),
+                Err(error) => Err(error),
+            },
+        }
     })?;
     explanation.notes.iter().for_each(|text| note(text));
     args.output.print(&explanation, show)?;
@@ -166,13 +195,46 @@ pub(super) fn explain_as(
     all: bool,
 ) -> Explanation {
     let report = report_input::read_report(set, applications);
-    let waits = report.waits(all);
+    explain_report(report, set, applications, run, policies, now, all)
+}
+
+/// The same of a report.
+fn explain_report(
+    report: Report,
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    run: Option<&Run>,
+    policies: &[Arc<Value>],
+    now: Timestamp,
+    all: bool,
+) -> Explanation {
+    let mut waits = report.waits(all);
+    for wait in &mut waits {
+        let live = applications.get(&wait.application).map(Arc::as_ref);
+        // Two owners undo what the other one does: whatever else is wrong follows from it.
+        if let Some(shared) = live.and_then(shared_with) {
+            wait.message = format!("{shared}; {}", wait.message);
+        }
+    }
     let summary = summary_of(&report, &waits);
-    let of = |wait| wait_of(set, &report, run, wait, applications, now);
+    let owned = applications.values().filter(|live| is_owned(live, set));
+    let reach = run.map(|run| RollbackScope::of(&run.name, owned.map(Arc::as_ref)));
+    let reach = reach.unwrap_or_default();
+    let of = |wait| wait_of(set, &report, run, &reach, wait, applications, now);
     let waits: Vec<ExplainedWait> = waits.into_iter().map(of).collect();
+    let mut actions = run.map(|run| run_actions(run, set, &reach)).unwrap_or_default();
+    if report.set.status.holds_deletions {
+        let approve = wavegate("approve", set.namespace(), set.name());
+        actions.push(format!("to let the deletions go that are held: {approve} --deletions"));
+    }
     let run = run.and_then(RunSummary::of);
     Explanation {
-        summary,
+        actions,
+        application: None,
+        summary: match run.as_ref().and_then(RunSummary::ended_by_failures) {
+            Some(ended) => format!("{ended}; {summary}"),
+            None => summary,
+        },
         paused: paused(&report, run.as_ref(), set, policies),
         run,
         more: report.waiting_count().saturating_sub(waits.len()),
@@ -184,6 +246,109 @@ pub(super) fn explain_as(
         namespace: report.set.namespace,
         application_set: report.set.name,
     }
+}
+
+/// Explains an Application down to the Pod.
+async fn explain_application(
+    cluster: &ClusterConnection,
+    application: Arc<Value>,
+) -> Result<Explanation, Error> {
+    let set = match set_of(&application) {
+        Some(name) => cluster.get("ApplicationSet", application.namespace(), name).await?,
+        None => None,
+    };
+    let (mut explanation, applications) = match set.filter(|set| is_owned(&application, set)) {
+        Some(set) => {
+            let mut found = ReportedSet::read(cluster, set).await?;
+            let name = application.name().to_owned();
+            found.applications.insert(name, Arc::clone(&application));
+            (of_set(&found, &application, Timestamp::now()), found.applications)
+        }
+        None => {
+            let only = BTreeMap::from([(application.name().to_owned(), Arc::clone(&application))]);
+            (of_none(&application, Timestamp::now()), only)
+        }
+    };
+    explanation.look_below(cluster, &applications).await;
+    Ok(explanation)
+}
+
+/// The part of the explanation of a set that is about one of its Applications.
+fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanation {
+    let ReportedSet { set, applications, run, policies } = found;
+    let all = explain_as(set, applications, run.as_ref(), policies, now, true);
+    let name = application.name();
+    let is_behind =
+        all.behind.as_ref().is_some_and(|behind| behind.applications.iter().any(|one| one == name));
+    let is_waited_for = all.waits.iter().any(|wait| wait.application == name);
+    let summary = match all.waits.iter().find(|wait| wait.application == name) {
+        Some(wait) => match wait.step {
+            Some(step) => {
+                format!("{name} is waited for in step {step} of {}: {}", set.name(), wait.reason)
+            }
+            None => format!("{name} is waited for: {}", wait.reason),
+        },
+        None if is_behind => format!("{name} waits for an earlier step: {}", all.summary),
+        None => format!("{name} is not waited for; {}", all.summary),
+    };
+    // What holds the steps before it is what it waits for.
+    let keeps = |one: &str| one == name || is_behind && !is_waited_for;
+    Explanation {
+        summary,
+        application: Some(name.to_owned()),
+        more: 0,
+        behind: None,
+        waits: all.waits.iter().filter(|wait| keeps(&wait.application)).cloned().collect(),
+        conditions: [conditions(application), all.conditions.clone()].concat(),
+        ..all
+    }
+}
+
+/// An Application of no set: as the only one of a set without steps.
+pub(super) fn of_none(application: &Arc<Value>, now: Timestamp) -> Explanation {
+    let name = application.name();
+    // With a status, since a controller is not waited for.
+    let set = json!({
+        "metadata": {"namespace": application.namespace(), "name": name},
+        "status": {"resourcesCount": 1},
+    });
+    let only = [(name.to_owned(), report_input::read_application(application))];
+    let report = build_report(report_input::read_set(&set), only);
+    let applications = BTreeMap::from([(name.to_owned(), Arc::clone(application))]);
+    let all = explain_report(report, &set, &applications, None, &[], now, true);
+    let summary = match all.waits.first() {
+        Some(wait) => format!("{name} is not Synced and Healthy: {}", wait.reason),
+        None => format!("{name} is Synced and Healthy"),
+    };
+    Explanation {
+        summary,
+        application: Some(name.to_owned()),
+        application_set: String::new(),
+        conditions: conditions(application),
+        ..all
+    }
+}
+
+/// What the Application itself says, in its conditions.
+fn conditions(application: &Value) -> Vec<SetCondition> {
+    let status = ApplicationView::of(application).status;
+    let of = |found: &ConditionView| SetCondition {
+        kind: found.type_.clone(),
+        reason: String::new(),
+        message: found.message.clone(),
+    };
+    status.conditions.iter().map(of).collect()
+}
+
+/// What a person may do about the latest run, in the order in which it is likely to help.
+fn run_actions(run: &Run, set: &Value, reach: &RollbackScope) -> Vec<String> {
+    let mut all = Vec::new();
+    if run.is_known && cause(run).is_some() && run.phase() != RunPhase::RollingBack {
+        all.push("commit a fix, which is rolled out by itself as another run".to_owned());
+    }
+    let commands = commands_within(run, &ObjectKey::of(set), Some(reach));
+    all.extend(commands.into_iter().map(|(what, command)| format!("{what}: {command}")));
+    all
 }
 
 /// What a set waits for, in one line.
@@ -252,6 +417,7 @@ fn wait_of(
     set: &Value,
     report: &Report,
     run: Option<&Run>,
+    reach: &RollbackScope,
     wait: rollout::wait::RolloutWait,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
@@ -264,6 +430,7 @@ fn wait_of(
         set,
         report,
         run,
+        reach,
         wait: &wait,
         member,
         live: applications.get(&wait.application).map(Arc::as_ref),
@@ -321,6 +488,9 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
     let mut out = output::line(&explanation.summary);
     if let Some(run) = explanation.run.as_ref().filter(|run| run.is_of_interest()) {
         out.push_str(&output::line(&run.text(now)));
+        if let Some(cause) = run.cause.as_ref().filter(|_| run.ended_by_failures().is_none()) {
+            out.push_str(&output::line(&format!("cause: {cause}")));
+        }
     }
     if let Some(paused) = &explanation.paused {
         out.push_str(&output::line(paused));
@@ -366,17 +536,53 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         out.push('\n');
         out.push_str(&output::line(&format!("Behind it, in {steps}: {names}{more}")));
     }
-    if explanation.waits.iter().any(|wait| !wait.actions.is_empty()) {
+    let of_waits = advice(&explanation.waits);
+    // What the Applications say already is not repeated.
+    let of_run = explanation
+        .actions
+        .iter()
+        .filter(|action| !of_waits.iter().any(|(_, known)| known == action));
+    let of_run: Vec<&String> = of_run.collect();
+    if !of_waits.is_empty() || !of_run.is_empty() {
         out.push_str("\nWhat to do:\n");
-        for (names, action) in advice(&explanation.waits) {
+        for action in of_run {
+            let set = &explanation.application_set;
+            out.push_str(&output::line(&format!("  {set}: {action}")));
+        }
+        for (names, action) in of_waits {
             let names = some_of(names, NAMES);
             out.push_str(&output::line(&format!("  {names}: {action}")));
         }
     }
-    for condition in &explanation.conditions {
-        let line = format!("{} ({}): {}", condition.kind, condition.reason, condition.message);
+    for SetCondition { kind, reason, message } in &explanation.conditions {
+        let line = match reason.as_str() {
+            "" => format!("{kind}: {message}"),
+            reason => format!("{kind} ({reason}): {message}"),
+        };
         out.push('\n');
         out.push_str(&output::line(&line));
     }
     out
+}
+
+/// The commands of this program that `explain` names for a set, with its Applications and its latest
+/// run: tests of whole rollouts judge that they work.
+pub fn advised_commands(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    run: Option<&Value>,
+    now: Timestamp,
+) -> Vec<String> {
+    let run = run.map(|run| Run::of(set, run));
+    let explained = explain_as(set, applications, run.as_ref(), &[], now, true);
+    let of_waits = explained.waits.iter().flat_map(|wait| &wait.actions);
+    let texts = of_waits.map(|action| &action.text).chain(&explained.actions);
+    let commands = texts.flat_map(|text| {
+        let starts = text.match_indices("wavegate ").map(|(start, _)| start);
+        starts.map(|start| {
+            let command = &text[start..];
+            command[..command.find([';', ',']).unwrap_or(command.len())].trim().to_owned()
+        })
+    });
+    commands.collect()
 }

@@ -7,11 +7,31 @@ use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::commands::{
     at_resource, cluster_of, describe_command, kind_of, kubectl, wavegate, word,
 };
-use wavegate_api::Raw;
+use wavegate_api::annotations::SYNC_WAVE;
+use wavegate_api::app_status::ResourceStatus;
 use wavegate_api::conditions::application as condition;
+use wavegate_api::{Raw, read_leniently};
 use wavegate_application::access::project_of;
 use wavegate_engine::blocking_resource::BlockingResource;
 use wavegate_engine::blocking_resource::below::WorkloadCause;
+use wavegate_rollout::application_set::set_of;
+
+/// Where the spec of an Application is written.
+fn spec_of(live: &Value) -> &'static str {
+    match set_of(live) {
+        Some(_) => "the template of the ApplicationSet",
+        None => "the spec of the Application",
+    }
+}
+
+/// That another Application has a resource of this one, too.
+pub(super) fn shared_with(live: &Value) -> Option<&str> {
+    let mut conditions = live.items("/status/conditions").iter();
+    let shared = conditions
+        .find(|found| found.field("type") == condition::SHARED_RESOURCE_WARNING)
+        .map(|found| found.field("message"));
+    shared.filter(|message| !message.is_empty())
+}
 
 /// How to permit what a project denies, by the words of the denial; `None` for other ones.
 pub(super) fn about_project(live: &Value, message: &str) -> Option<String> {
@@ -31,8 +51,8 @@ pub(super) fn about_project(live: &Value, message: &str) -> Option<String> {
     let project = inherited_from(message).unwrap_or_else(|| project_of(live));
     let edit = kubectl("edit appproject", &control_plane_of(live), project);
     Some(format!(
-        "permit it in {field} of AppProject {project}, or change the source or the template of the \
-         ApplicationSet: {edit}"
+        "permit it in {field} of AppProject {project}, or change the source or {}: {edit}",
+        spec_of(live)
     ))
 }
 
@@ -103,6 +123,9 @@ pub(super) fn about_cause(
         container => format!(" -c {}", word(container)),
     };
     let describe = format!("kubectl {at}describe {} {name}", cause.kind.to_lowercase());
+    if let Some(later) = later_wave(live, resource, cause) {
+        return vec![later];
+    }
     if cause.has_to_be_deleted {
         return vec![format!(
             "delete it, since its StatefulSet waits for it before it creates a newer one: kubectl {at}delete pod {name}"
@@ -130,6 +153,33 @@ pub(super) fn about_cause(
         }
         _ => vec![describe],
     }
+}
+
+/// The Secret or ConfigMap that a Pod needs, and that only a later wave creates, which waits for the
+/// Pod: in the words of a kubelet.
+fn later_wave(live: &Value, resource: &BlockingResource, cause: &WorkloadCause) -> Option<String> {
+    let missing = [("Secret", "secret \""), ("ConfigMap", "configmap \"")];
+    let (kind, name) = missing.into_iter().find_map(|(kind, words)| {
+        let (name, rest) = cause.message.split_once(words)?.1.split_once('"')?;
+        rest.starts_with(" not found").then_some((kind, name))
+    })?;
+    let wave_of = |group: &str, kind: &str, name: &str| {
+        let mut all = live.items("/status/resources").iter();
+        let found = all.find(|one| {
+            let is_here = [resource.namespace.as_str(), ""].contains(&one.field("namespace"));
+            is_here
+                && (one.field("group"), one.field("kind"), one.field("name")) == (group, kind, name)
+        })?;
+        Some(read_leniently::<ResourceStatus>(found).sync_wave)
+    };
+    let own = wave_of(&resource.group, &resource.kind, &resource.name)?;
+    let later = wave_of("", kind, name).filter(|later| *later > own)?;
+    let BlockingResource { kind: of, name: workload, .. } = resource;
+    Some(format!(
+        "{kind} {name} is in wave {later}, which waits for {of} {workload} in wave {own}, and this for \
+         it: give {kind} {name} the wave {own} or an earlier one in the source \
+         (annotation {SYNC_WAVE})"
+    ))
 }
 
 /// The namespace that a resource needs, in the words of an API server.
@@ -166,11 +216,26 @@ pub(super) fn about_pruning(live: &Value, resource: &BlockingResource, sync: &st
     }
     [
         format!("prune it: {sync}"),
-        "or set spec.syncPolicy.automated.prune: true in the template of the ApplicationSet, or \
-         restore its manifest in the source"
-            .to_owned(),
+        format!(
+            "or set spec.syncPolicy.automated.prune: true in {}, or restore its manifest in the \
+             source",
+            spec_of(live)
+        ),
     ]
 }
+
+/// What `git` and registries say to who has no password or key, or the wrong one.
+const LOGIN: [&str; 9] = [
+    "permission denied",
+    "authentication failed",
+    "could not read username",
+    "could not read password",
+    "terminal prompts disabled",
+    "returned error: 401",
+    "returned error: 403",
+    "no username and password",
+    "too many authentication failures",
+];
 
 /// What to do with a source that cannot be read, or that the project denies.
 pub(super) fn about_source(live: &Value, name: &str) -> Option<String> {
@@ -183,13 +248,23 @@ pub(super) fn about_source(live: &Value, name: &str) -> Option<String> {
     if let Some(action) = about_project(live, message) {
         return Some(format!("{action}; to compare it at once: {refresh}"));
     }
+    let said = message.to_ascii_lowercase();
+    if LOGIN.iter().any(|words| said.contains(words)) {
+        let secrets = kubectl(
+            "get secrets -l",
+            &control_plane_of(live),
+            "argocd.argoproj.io/secret-type=repository",
+        );
+        return Some(format!(
+            "add a repository Secret with its password or private key, or correct the one that there \
+             is: {secrets}; to compare it at once: {refresh}"
+        ));
+    }
     let is_missing = ["no such file", "does not exist", "not found"];
     let what = match is_missing.iter().any(|words| message.contains(words)) {
         true => "commit what is missing, or correct its path",
         false => "in the repository",
     };
-    Some(format!(
-        "correct its source: {what}, or the template of the ApplicationSet; to compare it at once: \
-         {refresh}"
-    ))
+    let spec = spec_of(live);
+    Some(format!("correct its source: {what}, or {spec}; to compare it at once: {refresh}"))
 }

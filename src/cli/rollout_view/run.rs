@@ -14,7 +14,10 @@ use crate::cli::console::output::human;
 use wavegate_api::ObjectKey;
 use wavegate_api::run::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;
-use wavegate_rollout::requests::{Run, applications_text, paused_by_policies};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::requests::{
+    Actor, RollbackScope, Run, Verdict, applications_text, paused_by_policies, rollback_run,
+};
 use wavegate_rollout::rollout::report::{Report, Set};
 use wavegate_rollout::rollout::run::missing_approvals;
 
@@ -31,6 +34,9 @@ pub(in crate::cli) struct RunSummary {
     pub skipped: usize,
     /// What it waits for, or how it ended.
     pub message: String,
+    /// What failed last in a run that failures hold or that was ended; absent without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// Since when it is in this phase; absent when unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -54,6 +60,7 @@ impl RunSummary {
             failed: status.failed,
             skipped: status.skipped.len(),
             message: status.message.clone(),
+            cause: cause(run),
             since: since(run).map(to_rfc3339),
             until: soaks_until(run).map(to_rfc3339),
             left: estimate.map(estimate_text),
@@ -74,6 +81,19 @@ impl RunSummary {
         format!("run {} {} {}{failed}{more}", self.name, self.phase, self.progress)
     }
 
+    /// How failures have ended it, with what failed: what waits since is fine. `None` for another
+    /// one.
+    pub fn ended_by_failures(&self) -> Option<String> {
+        let how = match RunPhase::from_word(self.phase) {
+            RunPhase::RollingBack => "is being taken back",
+            RunPhase::RolledBack => "was taken back",
+            RunPhase::Aborted => "was aborted",
+            _ => return None,
+        };
+        let cause = self.cause.as_deref()?;
+        Some(format!("run {} {how}: {cause}", self.name))
+    }
+
     /// Whether it says more than the Applications do.
     pub fn is_of_interest(&self) -> bool {
         let plain = [RunPhase::Progressing, RunPhase::Complete, RunPhase::Superseded];
@@ -91,6 +111,39 @@ impl RunSummary {
             (failed, skipped) => format!("{} ({failed} failed, {skipped} skipped)", self.phase),
         }
     }
+}
+
+/// What failed last, with the revisions that were rolled out, in a run that failures hold, or that
+/// was aborted or taken back: what waits then is fine. `None` for another one.
+pub(in crate::cli) fn cause(run: &Run) -> Option<String> {
+    let is_ended =
+        matches!(run.phase(), RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack);
+    let by_failures = run.status.ended_by == "Failures" || run.status.failed > 0;
+    if !(is_ended && by_failures) && run.phase() != RunPhase::Held {
+        return None;
+    }
+    // What fails afterwards, such as what was terminated, is no cause.
+    let ends = [RunPhase::Held, RunPhase::Aborted, RunPhase::RollingBack].map(RunPhase::as_str);
+    let timeline = &run.status.timeline;
+    let end = timeline.iter().rposition(|entry| ends.contains(&entry.what.as_str()));
+    let failure = |part: &'_ [TimelineEntry]| part.iter().rposition(|entry| entry.what == "Failed");
+    let failed = end.and_then(|end| failure(&timeline[..end])).or_else(|| failure(timeline))?;
+    let failed = &timeline[failed];
+    let to: Vec<String> = run.status.to.iter().map(|to| short_revision(&to.revision)).collect();
+    let at = match to.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", some_of(to, REVISIONS)),
+    };
+    Some(format!("{} failed{at}: {}", failed.subject, failed.message))
+}
+
+/// The most revisions in a line.
+const REVISIONS: usize = 3;
+
+/// The first characters of the name of a commit, which Git prints; another revision as it is.
+fn short_revision(revision: &str) -> String {
+    let is_commit = revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
+    revision.chars().take(if is_commit { 7 } else { usize::MAX }).collect()
 }
 
 /// That a set is paused by its annotation or by policies of its namespace, with the commands that
@@ -208,43 +261,72 @@ fn what_to_do(run: &Run, of: &ObjectKey) -> String {
     all.map(|(what, command)| format!("; {what}: {command}")).collect()
 }
 
-/// What a person does about a run now, as commands; the first one is the most likely.
+/// What a person does about a run now, as commands; the first one is the most likely. Without a
+/// look at its Applications, none is a rollback that may be refused but where failures hold it.
 pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String)> {
+    commands_within(run, of, None)
+}
+
+/// The same with what its Applications can go back to: no command is one that would be refused.
+pub(in crate::cli) fn commands_within(
+    run: &Run,
+    of: &ObjectKey,
+    reach: Option<&RollbackScope>,
+) -> Vec<(String, String)> {
     let at = in_namespace(&of.namespace);
     let of = |verb: &str| wavegate(verb, &of.namespace, &of.name);
     let named = |what: &str, command: String| (what.to_owned(), command);
+    let take_back = || named("to take back what was started", of("rollback"));
     match run.phase() {
         RunPhase::AwaitingApproval => {
-            let waiting = run.status.gates.iter().filter(|gate| gate.missing() > 0);
-            let waiting: Vec<&RunGate> =
-                waiting.filter(|gate| gate.waiting_since.is_some()).collect();
-            let gate = |gate: &&RunGate| {
+            let lacking = run.status.gates.iter().filter(|gate| gate.missing() > 0);
+            let lacking: Vec<&RunGate> = lacking.filter(|gate| gate.applications > 0).collect();
+            // One whose time has not passed yet, or of a later step, is approved by its name.
+            let is_reached = |gate: &&&RunGate| gate.waiting_since.is_some();
+            let soaks = |gate: &&&RunGate| gate.soaks_until.is_some();
+            let mut waiting: Vec<&RunGate> = lacking.iter().filter(is_reached).copied().collect();
+            if waiting.is_empty() {
+                waiting = lacking.iter().filter(soaks).copied().collect();
+            }
+            if waiting.is_empty() {
+                waiting = lacking;
+            }
+            let gate = |gate: &RunGate| {
                 let held = applications_text(gate.applications);
-                let what = format!("to let go {held} behind gate {}", gate.name);
+                let when = match &gate.soaks_until {
+                    Some(until) if gate.waiting_since.is_none() => {
+                        format!(", when its soak has ended at {},", to_rfc3339(until.0))
+                    }
+                    _ => String::new(),
+                };
+                let what = format!("to let go{when} {held} behind gate {}", gate.name);
                 (what, format!("{} --gate {}", of("approve"), word(&gate.name)))
             };
-            match waiting.as_slice() {
-                [] => vec![named("to approve", of("approve"))],
-                gates => gates.iter().map(gate).collect(),
-            }
+            waiting.into_iter().map(gate).collect()
         }
         RunPhase::Paused => vec![named("to go on", of("resume"))],
-        RunPhase::Held => vec![
-            named("to start what failed again", of("retry")),
-            named("to go on without one of them", {
-                let names = run.status.failures.iter().flat_map(|one| &one.applications);
-                let name = names.map(|name| word(name)).next().unwrap_or_else(|| "APP".to_owned());
-                format!("wavegate skip {at}{name}")
-            }),
-            named("to take back what was started", of("rollback")),
-            named("to end it, and leave all as it is", of("abort")),
-        ],
+        RunPhase::Held => {
+            let mut all = vec![
+                named("to start what failed again", of("retry")),
+                named("to go on without one of them", {
+                    let names = run.status.failures.iter().flat_map(|one| &one.applications);
+                    let name =
+                        names.map(|name| word(name)).next().unwrap_or_else(|| "APP".to_owned());
+                    format!("wavegate skip {at}{name}")
+                }),
+            ];
+            all.extend((reach.is_none() || can_go_back(run, reach)).then(take_back));
+            all.push(named("to end it, and leave all as it is", of("abort")));
+            all
+        }
         RunPhase::RollingBack if run.status.failed > 0 => {
             vec![named("to repeat the ways back that failed", of("retry"))]
         }
-        RunPhase::Aborted | RunPhase::RolledBack => {
-            vec![named("to roll the same out again", of("retry"))]
+        RunPhase::Aborted => {
+            let back = can_go_back(run, reach).then(take_back);
+            back.into_iter().chain([named("to roll the same out again", of("retry"))]).collect()
         }
+        RunPhase::RolledBack => vec![named("to roll the same out again", of("retry"))],
         RunPhase::Progressing
         | RunPhase::Soaking
         | RunPhase::RollingBack
@@ -252,6 +334,12 @@ pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String
         | RunPhase::CompleteWithFailures
         | RunPhase::Superseded => Vec::new(),
     }
+}
+
+/// Whether a rollback would take back some Application.
+fn can_go_back(run: &Run, reach: Option<&RollbackScope>) -> bool {
+    let nobody = Actor { by: "", at: Timestamp::UNIX_EPOCH };
+    reach.is_some() && matches!(rollback_run(run, reach, nobody), Verdict::Change { .. })
 }
 
 /// A transition of a run in words, for a log; `None` for what the Applications and the steps say.
@@ -266,6 +354,8 @@ pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
         "GateOpened" => Some(format!("gate {subject} opens")),
         "ApprovalVoid" => Some(format!("gate {subject}: what was approved{by} has changed{more}")),
         "Skipped" => Some(format!("{subject} is skipped{by}")),
+        "Unskipped" => Some(format!("{subject} is taken in again{by}")),
+        "Resumed" => Some(format!("run {} is resumed{by}", run.name)),
         "Retried" => Some(format!("run {}: retried{by}{more}", run.name)),
         "QuarantineEnded" | "BudgetExceeded" => Some(format!("run {}: {message}", run.name)),
         "SoakRestarted" => Some(format!("gate {subject}: its soak begins again{more}")),

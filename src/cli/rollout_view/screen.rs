@@ -12,7 +12,7 @@ use wavegate_api::{HealthStatus, ObjectKey, SyncStatusCode};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{
-    ApplicationReport, Count, Member, Report, RolloutOutcome, StepStatus,
+    ApplicationReport, Count, Member, RolloutOutcome, StepStatus,
 };
 
 /// What is shown at one time.
@@ -234,8 +234,11 @@ impl Screen<'_> {
                 let fits = rest.char_indices().map(|(at, c)| at + c.len_utf8());
                 let end = fits.take_while(|end| columns(&rest[..*end]) <= width).last();
                 let end = end.unwrap_or(rest.len());
-                lines.push(StyledLine::of(Style::Dim, &rest[..end]));
+                let line = StyledLine::of(Style::Dim, &rest[..end]);
                 rest = &rest[end..];
+                // A terminal copies it as one line then. A wide character may not have fitted.
+                let is_full = line.width() == width && !rest.is_empty();
+                lines.push(if is_full { line.continued() } else { line });
             }
         }
         lines
@@ -294,7 +297,7 @@ fn set_lines(
     for (step, share) in shares.iter().enumerate() {
         lines.push(StyledLine::default());
         lines.push(step_line(set, step, width));
-        lines.extend(member_lines(report, Some(step), *share, name_width, width, now));
+        lines.extend(member_lines(set, Some(step), *share, name_width, width, now));
     }
     let is_outside = |member: &&Member| report.is_rolling() && member.step.is_none();
     let outside = report.members.values().filter(is_outside).count();
@@ -303,13 +306,13 @@ fn set_lines(
         lines.push(StyledLine::of(Style::Bold, "Not selected by a step").cut(width));
         let share = outside.min(*lines_left);
         *lines_left = lines_left.saturating_sub(outside);
-        lines.extend(member_lines(report, None, share, name_width, width, now));
+        lines.extend(member_lines(set, None, share, name_width, width, now));
     }
     lines
 }
 
 fn member_lines(
-    report: &Report,
+    set: &WatchedSet,
     step: Option<usize>,
     share: usize,
     name_width: usize,
@@ -319,6 +322,7 @@ fn member_lines(
     if share == 0 {
         return Vec::new();
     }
+    let report = &set.report;
     let mut members: Vec<(&String, &Member)> =
         report.members.iter().filter(|(_, one)| !report.is_rolling() || one.step == step).collect();
     let hidden = members.len().saturating_sub(share);
@@ -330,7 +334,7 @@ fn member_lines(
     }
     let mut lines: Vec<StyledLine> = members
         .into_iter()
-        .map(|(name, member)| member_line(report, name, member, name_width, width, now))
+        .map(|(name, member)| member_line(set, name, member, name_width, width, now))
         .collect();
     if hidden > 0 && share > 0 {
         lines.pop();
@@ -380,13 +384,14 @@ fn step_line(set: &WatchedSet, step: usize, width: usize) -> StyledLine {
 }
 
 fn member_line(
-    report: &Report,
+    set: &WatchedSet,
     name: &str,
     member: &Member,
     name_width: usize,
     width: usize,
     now: Timestamp,
 ) -> StyledLine {
+    let report = &set.report;
     let live = member.live.as_ref();
     let held = report.hold(member);
     let is_done = report.is_done(member);
@@ -426,7 +431,7 @@ fn member_line(
     }
     let stuck = live.filter(|live| live.is_stuck());
     let detail = match &held {
-        Some(held) => why(report, name, held),
+        Some(held) => why(report, set.run(), name, held),
         None if is_done => String::new(),
         // A failure has no age.
         None => match stuck {

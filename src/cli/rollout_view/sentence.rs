@@ -8,8 +8,9 @@ use super::run;
 use super::set::WatchedSet;
 use super::state::OFF;
 use super::text::{Style, StyledLine};
-use crate::cli::console::commands::take_back;
+use crate::cli::console::commands::{TAKEN_BACK, take_back, wavegate};
 use crate::cli::console::output::human;
+use wavegate_rollout::requests::{Run, is_quarantined};
 use wavegate_rollout::rollout::report::{
     ApplicationReport, Member, Report, ReportState, RolloutOutcome, Why,
 };
@@ -111,7 +112,7 @@ pub(in crate::cli) fn waiting(set: &WatchedSet, now: Timestamp) -> String {
     let member = report.members.get(name).unwrap_or(&none);
     if let (Some(held), Some(live)) = (report.hold(member), &member.live) {
         let what = if live.is_stuck() { "failed" } else { "cannot continue by itself" };
-        return format!("{name} {what}: {}", why(report, name, &held));
+        return format!("{name} {what}: {}", why(report, set.run(), name, &held));
     }
     let says = |live: &&ApplicationReport| {
         !live.doing.detail.is_empty() && (live.is_operating() || !live.is_partial())
@@ -148,11 +149,15 @@ pub(super) fn detail(report: &Report, member: &Member, now: Timestamp) -> String
 }
 
 /// Why an Application does not continue by itself; of one that a person holds, with what ends
-/// that.
-pub(in crate::cli) fn why(report: &Report, name: &str, why: &Why) -> String {
+/// that: no sync to a target that a run was ended for.
+pub(in crate::cli) fn why(report: &Report, run: Option<&Run>, name: &str, why: &Why) -> String {
     let Why { kind, message } = why;
     let live = report.members.get(name).and_then(|member| member.live.as_ref());
     match live.filter(|_| *kind == WaitKind::HeldByPerson) {
+        Some(live) if run.is_some_and(|run| is_quarantined(run, name, live)) => {
+            let retry = wavegate("retry", &report.set.namespace, name);
+            format!("{message}; {TAKEN_BACK}; to roll the same out to it again: {retry}")
+        }
         Some(live) => format!("{message}; {}", take_back(live, &report.set.namespace, name)),
         None => message.clone(),
     }
@@ -179,7 +184,7 @@ pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &RolloutOutcome) -> St
                 behind => format!("; {behind} Applications are waiting for it"),
             };
             let at = format!("Stopped {}", place(step));
-            let why = why(&set.report, application, cause);
+            let why = why(&set.report, set.run(), application, cause);
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
         RolloutOutcome::Manual { step, applications } => {

@@ -15,6 +15,9 @@ use super::text::StyledLine;
 /// Starts a synchronized update without automatic line breaks, at the top.
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?7l\u{1b}[H";
 const END: &str = "\u{1b}[?7h\u{1b}[?2026l";
+/// The terminal begins another line after a full one, until it does not.
+const WRAP: &str = "\u{1b}[?7h";
+const NO_WRAP: &str = "\u{1b}[?7l";
 /// Shows the alternate screen, hides the cursor.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
 /// Shows the cursor, and the main screen again.
@@ -59,12 +62,22 @@ impl<W: Write> Terminal<W> {
         }
         text.push_str(BEGIN);
         let (columns, rows) = size;
+        let mut wraps = false;
         for (row, line) in lines.iter().take(rows).enumerate() {
-            // Without a line break after the last row, which would scroll.
-            if row > 0 {
+            // Without a line break after the last row, which would scroll; and where the terminal
+            // itself goes on in the next row, so that both are copied as one line.
+            if row > 0 && !wraps {
                 text.push_str("\r\n");
             }
+            let continues = line.is_continued() && row + 1 < rows.min(lines.len());
+            if continues && !wraps {
+                text.push_str(WRAP);
+            }
             text.push_str(&line.drawn(self.colour));
+            if wraps && !continues {
+                text.push_str(NO_WRAP);
+            }
+            wraps = continues;
             // After a full line the cursor is still on its last character.
             if line.width() < columns {
                 text.push_str(ERASE_LINE);
@@ -187,5 +200,27 @@ mod tests {
         drop(terminal);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, format!("{ENTER}{BEGIN}abcd\r\nefgh{END}{LEAVE}"));
+    }
+
+    /// A command to copy was in two lines in 80 columns, and its first half ran by itself.
+    #[test]
+    fn the_terminal_wraps_a_text_that_is_copied_as_one_line() {
+        let drawn = |rows: usize| {
+            let mut all = lines(&["a", "cd e", "fgh ", "i", "b"]);
+            for line in &mut all[1..3] {
+                *line = line.clone().continued();
+            }
+            let mut out = Vec::new();
+            let mut terminal = Terminal::new(&mut out, false);
+            terminal.draw(all, (4, rows)).unwrap();
+            terminal.leave().unwrap();
+            drop(terminal);
+            String::from_utf8(out).unwrap()
+        };
+        let begin = format!("{ENTER}{BEGIN}a{ERASE_LINE}\r\n{WRAP}cd efgh ");
+        let rest = format!("i{NO_WRAP}{ERASE_LINE}\r\nb{ERASE_LINE}{END}{LEAVE}");
+        assert_eq!(drawn(5), format!("{begin}{rest}"));
+        // The rest does not fit: nothing is written below the last row.
+        assert_eq!(drawn(3), format!("{begin}{NO_WRAP}{END}{LEAVE}"));
     }
 }

@@ -27,6 +27,7 @@ pub(in crate::cli) enum Style {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct StyledLine {
     pieces: Vec<(Style, String)>,
+    is_continued: bool,
 }
 
 impl StyledLine {
@@ -51,6 +52,17 @@ impl StyledLine {
         });
         self.pieces.push((style, clean.collect()));
         self
+    }
+
+    /// The same as a full line of a text that the next line continues: both are copied as one.
+    #[must_use]
+    pub fn continued(self) -> Self {
+        Self { is_continued: true, ..self }
+    }
+
+    /// Whether the next line continues its text.
+    pub fn is_continued(&self) -> bool {
+        self.is_continued
     }
 
     /// Appends another line.
@@ -83,7 +95,7 @@ impl StyledLine {
                 break;
             }
         }
-        Self { pieces }
+        Self { pieces, is_continued: false }
     }
 
     /// Truncates the line to a width in its middle, in the style of its beginning.
@@ -94,7 +106,7 @@ impl StyledLine {
         }
         let style = self.pieces.first().map_or(Style::Plain, |(style, _)| *style);
         let text: String = self.pieces.into_iter().map(|(_, text)| text).collect();
-        Self { pieces: vec![(style, middle(&text, columns))] }
+        Self::of(style, middle(&text, columns))
     }
 
     /// The line in up to `most` lines of a width, broken between words; the last one is cut.
@@ -126,7 +138,7 @@ impl StyledLine {
                 pieces.push((*style, part.to_owned()));
             }
         }
-        Self { pieces }
+        Self { pieces, is_continued: false }
     }
 
     /// The text without styles.
@@ -162,7 +174,9 @@ impl StyledLine {
             column += width(text);
             is_sure &= text.is_ascii();
         }
-        out.truncate(out.trim_end().len());
+        if !self.is_continued {
+            out.truncate(out.trim_end().len());
+        }
         out
     }
 }

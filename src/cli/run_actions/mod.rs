@@ -239,9 +239,10 @@ async fn resume(session: &Session<'_>, sets: &SetSelection) -> Result<ActionResu
             policies.insert(namespace, selection::policies(session.cluster, namespace).await);
         }
     }
+    let user = session.user_request().await?;
     let decide = |set: &Value| {
         let of_namespace = policies.get(set.namespace()).map(Vec::as_slice).unwrap_or_default();
-        requests::resume_set(set, of_namespace)
+        requests::resume_set(set, of_namespace, user.person().by)
     };
     session.change_sets(&found, sets, decide).await
 }

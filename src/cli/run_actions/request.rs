@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::selection::SetSelection;
-use crate::cli::cluster::kubeconfig;
+use crate::cli::cluster::kubeconfig::current_user;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::console::output::{OutputArgs, OutputFormat, line};
@@ -23,7 +23,7 @@ use wavegate_rollout::requests::{Actor, RequestedChange, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;
-/// Time limit of a write, and of the question who the user is.
+/// Time limit of a write.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// A verb, in the words of messages.
@@ -257,20 +257,10 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The user of the connection, as the API server names it; else that of the kube context,
-    /// marked as such.
+    /// The user of the connection.
     pub async fn user_request(&self) -> Result<OwnedActor, Error> {
-        let user =
-            tokio::time::timeout(ANSWER, requests::current_user(self.cluster.client())).await;
-        let failed = |why: String| Error::input("cannot read from the cluster", "the user", why);
-        let user = user
-            .unwrap_or_else(|_| Err(format!("no response within {} s", ANSWER.as_secs())))
-            .map_err(failed)?;
-        let by = user.unwrap_or_else(|| {
-            let context = self.options.cluster.context.as_deref();
-            let user = kubeconfig::user(context).unwrap_or_else(|| "unknown user".to_owned());
-            format!("{user} (kube context)")
-        });
+        let context = self.options.cluster.context.as_deref();
+        let by = current_user(self.cluster.client(), context).await?;
         Ok(OwnedActor { by, at: Timestamp::now() })
     }
 

@@ -40,22 +40,25 @@ pub(super) async fn skip(
         }
         of_set.1.names.insert(name);
     }
+    let user = session.user_request().await?;
+    let user = &user;
     let mut actions = Vec::new();
     for (set, named) in skipped.values() {
         let runs = runs(cluster, set).await?;
         actions.push(PlannedAction::for_run(set, current_run(&runs, set), move |run| {
-            if let Some(name) = named.complete.first() {
-                // A commit that nobody has compared yet may be there.
-                let why = format!(
-                    "{name} is complete: its rollout does not wait for it, as of its last \
-                     comparison; after a push: {}",
-                    wavegate("refresh", set.namespace(), name)
-                );
-                return Verdict::Refused(why);
-            }
             let names: Vec<&str> = named.names.iter().map(String::as_str).collect();
             let change = if undo { requests::undo_skip } else { requests::skip_applications };
-            change(&Run::read(run), &names)
+            match (change(&Run::read(run), &names, user.person()), named.complete.first()) {
+                // A commit that nobody has compared yet may be there.
+                (Verdict::Change { .. } | Verdict::Refused(_), Some(name)) => {
+                    Verdict::Refused(format!(
+                        "{name} is complete: its rollout does not wait for it, as of its last \
+                         comparison; after a push: {}",
+                        wavegate("refresh", set.namespace(), name)
+                    ))
+                }
+                (verdict, _) => verdict,
+            }
         }));
     }
     let is_one = actions.len() == 1;

@@ -11,7 +11,7 @@ use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::desired::Generation;
-use wavegate_rollout::rollout::steps::{ProblemKind, strategy_problems};
+use wavegate_rollout::rollout::steps::strategy_problems;
 
 /// The Applications of a set that no step selects: its rollout is complete without them. Says so
 /// of them.
@@ -23,10 +23,8 @@ use wavegate_rollout::rollout::steps::{ProblemKind, strategy_problems};
 pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<String>, Error> {
     let place = || format!("ApplicationSet {}", set.name());
     let wrong = |why: String| Error::input(WRONG, place(), why);
-    let (strategy, problems) = generate::strategy_of(set);
-    let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
-    let problems = problems.into_iter().filter(|problem| is_fatal(problem.kind));
-    if let Some(problem) = strategy_problems(set).into_iter().chain(problems).next() {
+    let (strategy, _) = generate::strategy_of(set);
+    if let Some(problem) = strategy_problems(set).into_iter().next() {
         return Err(Error::check(WRONG, place(), problem.message));
     }
     if strategy.is_empty_rolling_sync() {

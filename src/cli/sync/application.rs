@@ -13,6 +13,7 @@ use super::member::Rollouts;
 use super::progress::{OperationGoal, ProgressLine, WIDTH};
 use super::request::{INTERRUPTED, not_requested, place, unusable};
 use super::result::OperationResult;
+use crate::cli::cluster::kubeconfig::current_user;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
@@ -44,11 +45,12 @@ async fn sync(args: &SyncArgs) -> Result<(u8, Vec<OperationResult>), Error> {
     let client = cluster.client();
     let applications = applications(&cluster, args).await?;
     let what = &args.what;
+    let by = current_user(client, args.cluster.context.as_deref()).await?;
     let mut requested = Vec::new();
     let mut rollouts = Rollouts::default();
     let mut code = 0;
     for application in applications {
-        let request = what.request();
+        let request = what.request(&by);
         match start(&cluster, &application, &request, &mut rollouts).await {
             Ok(stored) => requested.push((stored, request.id)),
             // The others are independent of it.

@@ -90,10 +90,8 @@ pub(super) struct OperationArgs {
 }
 
 impl OperationArgs {
-    /// The request of one operation, by the user of this process.
-    pub(super) fn request(&self) -> SyncRequest {
-        let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-        let username = name.filter(|name| !name.is_empty());
+    /// The request of one operation, by this user.
+    pub(super) fn request(&self, by: &str) -> SyncRequest {
         SyncRequest {
             revisions: self.revision.clone(),
             prune: self.prune,
@@ -102,7 +100,7 @@ impl OperationArgs {
             options: self.options.clone(),
             resources: self.resources.clone(),
             info: self.info.clone(),
-            username: username.unwrap_or_else(|| "wavegate".to_owned()),
+            username: by.to_owned(),
             id: request_id(),
         }
     }

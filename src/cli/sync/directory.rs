@@ -161,7 +161,7 @@ async fn work(
         &[ProgressLine::new(manifests.title(), "Compared", summary(&compared, what, manifests))],
         WIDTH,
     )?;
-    let request = what.request();
+    let request = what.request("wavegate");
     let place = manifests.title();
     let requested = operation::request_operation(client, &compared, &request).await;
     let requested = requested.map_err(|error| not_requested(error, place.clone()))?;

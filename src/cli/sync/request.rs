@@ -19,7 +19,7 @@ pub(super) fn unusable(error: manual::Invalid) -> Error {
 pub(super) fn not_requested(error: operation::RequestError, place: String) -> Error {
     match error {
         operation::RequestError::Invalid(error) => unusable(error),
-        error => Error::input("cannot sync", place, error),
+        error => Error::check("cannot sync", place, error),
     }
 }
 

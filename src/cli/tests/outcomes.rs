@@ -158,3 +158,42 @@ fn what_a_person_confirms_is_waited_for_and_a_deletion_is_no_failure() {
     let found = stopped(reason, terminated, &none);
     assert_eq!(found, Some(("dev".to_owned(), "Operation terminated".to_owned())));
 }
+
+/// A step whose label was misspelt counted as done, and only a condition said so.
+#[test]
+fn status_has_a_row_for_a_step_that_matches_no_application() {
+    let labelled = |name: &str, env: &str| {
+        let done = json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}});
+        let (name, mut live) = application(name, done);
+        Arc::make_mut(&mut live)["metadata"]["labels"] = json!({ "env": env });
+        (name, live)
+    };
+    let read = |status: Value, applications: &[(String, Arc<Value>)]| {
+        let applications: Applications = applications.iter().cloned().collect();
+        SetSummary::read(&set(status), &applications, None, &[])
+    };
+    let complete = json!({"rollout": {"step": 2, "steps": 2, "progress": "1/1", "message": "m"},
+        "conditions": [{"type": "RolloutProgressing", "status": "False", "reason": "x", "message": "y"}],
+        "applicationStatus": [entry("dev", "1", "Healthy")]});
+    let summary = read(complete.clone(), &[labelled("dev", "dev")]);
+    assert_eq!(summary.empty_steps, [2]);
+    let text = status::one(&summary);
+    let rows: Vec<Vec<&str>> =
+        text.lines().skip(3).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..2], ["dev", "1"], "{text}");
+    assert!(rows[1].join(" ").starts_with("- 2 - - - - - matches no Application"), "{text}");
+
+    // Each step matches one, of which the second is in step 1 as the controller says.
+    let both = [labelled("dev", "dev"), labelled("other", "prod")];
+    assert_eq!(read(complete.clone(), &both).empty_steps, [] as [usize; 0]);
+    // One that cannot be created may be of the step.
+    let mut failing = complete.clone();
+    failing["conditions"].as_array_mut().unwrap().push(
+        json!({"type": "ResourcesUpToDate", "status": "False", "reason": "x", "message": "y"}),
+    );
+    assert_eq!(read(failing, &[labelled("dev", "dev")]).empty_steps, [] as [usize; 0]);
+    // Nothing is generated: that is not said of each step.
+    let mut nothing = complete;
+    nothing["applicationStatus"] = json!([]);
+    assert_eq!(read(nothing, &[]).empty_steps, [] as [usize; 0]);
+}

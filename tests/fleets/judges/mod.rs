@@ -1,5 +1,6 @@
 //! Judges of a rollout. They know what users wrote, and the record of the API server.
 
+mod advice;
 mod deletion;
 mod end;
 mod exactly_once;
@@ -192,6 +193,7 @@ impl Court {
             ("deletion", Box::new(deletion::Deletion)),
             ("quarantine", Box::new(quarantine::Quarantine::default())),
             ("waits", Box::new(waits::Waits::default())),
+            ("advice", Box::new(advice::Advice::default())),
             ("pace", Box::new(pace::Pace::default())),
             ("end", Box::new(end::End)),
         ];

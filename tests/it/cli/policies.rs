@@ -15,6 +15,8 @@ use super::proxy::Proxy;
 use super::*;
 use crate::support::terminal::Terminal;
 
+mod acting;
+
 const COMMIT: &str = "6d0c1f2a9b8c7d6e5f40312213a4b5c6d7e8f901";
 const OTHER: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0a9b8c7d6";
 /// Moves the cursor; must never be printed.

@@ -90,7 +90,9 @@ pub async fn duplicate_names_are_reported_and_others_continue(mut world: World) 
     world.finish().await;
 }
 
-pub async fn an_unknown_operator_and_an_invalid_max_update_are_reported(mut world: World) {
+/// AS-315: a step with `Exists` selected nothing, so that its Applications were rolled out by
+/// nobody, and those of the steps after it went on without it.
+pub async fn an_unknown_operator_holds_and_an_invalid_max_update_is_reported(mut world: World) {
     world
         .repository
         .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
@@ -99,17 +101,23 @@ pub async fn an_unknown_operator_and_an_invalid_max_update_are_reported(mut worl
     let all = [("a", "dev"), ("b", "dev"), ("c", "prod")];
     world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
     world.start_process(&counted()).await;
-    let words = [
-        "spec.strategy.rollingSync.steps[0].maxUpdate",
-        "abc",
-        "spec.strategy.rollingSync.steps[1].matchExpressions[0].operator",
-        "Exists",
-    ];
+    let operator = ["spec.strategy.rollingSync.steps[1].matchExpressions[0].operator", "Exists"];
     let reason = "ApplicationSetInvalidRolloutConfig";
+    condition_of_the_set(&world, "InvalidRolloutConfig", reason, &operator).await;
+    let held = [operator[0], operator[1], "no Application is created"];
+    condition_of_the_set(&world, "ErrorOccurred", "ApplicationSetRolloutError", &held).await;
+    event(&world, "fleet", &operator).await;
+    stays_calm(&world, "fleet").await;
+    world.recorder.read(|log| {
+        assert_eq!(log.of(Kind::Application).count(), 0, "nothing is written while it is held");
+    });
+    strategy["rollingSync"]["steps"][1]["matchExpressions"][0]["operator"] = "In".into();
+    world.patch(Kind::ApplicationSet, "fleet", &json!({"spec": {"strategy": strategy}})).await;
+    let words = ["spec.strategy.rollingSync.steps[0].maxUpdate", "abc"];
     condition_of_the_set(&world, "InvalidRolloutConfig", reason, &words).await;
-    event(&world, "fleet", &words[..2]).await;
+    event(&world, "fleet", &words).await;
     // A step with an invalid maxUpdate uses 1, and continues.
-    world.until_synced(&["a", "b"]).await;
+    world.until_synced(&["a", "b", "c"]).await;
     stays_calm(&world, "fleet").await;
     world.recorder.read(|log| {
         let mut latest: BTreeMap<&str, bool> = BTreeMap::new();

@@ -162,7 +162,7 @@ cases! {
     idle::an_idle_reconcile_writes_nothing: summary, addition;
     bad_input::a_failing_template_is_reported_and_deletes_nothing: -, -;
     bad_input::duplicate_names_are_reported_and_others_continue: -, -;
-    bad_input::an_unknown_operator_and_an_invalid_max_update_are_reported: -, -;
+    bad_input::an_unknown_operator_holds_and_an_invalid_max_update_is_reported: -, -;
     bad_input::unreadable_sources_are_reported_and_others_continue: summary, -;
     typos::a_misspelled_strategy_blocks_the_set: -, admission;
     mistakes::invalid_input_deletes_no_application: -, -;

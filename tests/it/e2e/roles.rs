@@ -278,7 +278,7 @@ pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for plural in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
-        for policy in ["approvals", "operations"] {
+        for policy in ["approvals", "operations", "syncs"] {
             let name = format!("wavegate-{policy}-{}", world.namespace);
             let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}/{name}");
             send(&world.client, Method::DELETE, &path, JSON, &json!({})).await.unwrap();

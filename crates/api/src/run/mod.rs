@@ -27,6 +27,9 @@ lenient! {
         /// Names of Applications that the run does not promote and does not wait for (ST-064).
         #[schemars(length(max = 1000), inner(length(min = 1, max = 253)))]
         pub skip: Vec<String>,
+        /// Who has asked for skips, and who has taken one back; the names in `skip` count.
+        #[schemars(length(max = 100))]
+        pub skips: Vec<SkipRequest>,
         /// Ends the run (ST-060).
         pub abort: Option<Abort>,
         /// Ends the run, and takes back what it started (ST-061).
@@ -50,6 +53,21 @@ lenient! {
         /// The hash of the targets behind the gate, as in the status of the gate.
         #[schemars(length(min = 1, max = 128))]
         pub covers: String,
+    }
+
+    /// Who leaves Applications out of the run, or takes them in again.
+    #[schemars(extend("required" = ["by"]))]
+    pub struct SkipRequest {
+        /// Who asks for it.
+        #[schemars(length(min = 1, max = 256))]
+        pub by: String,
+        /// When.
+        pub at: Option<Time>,
+        /// Names of the Applications.
+        #[schemars(length(max = 1000), inner(length(min = 1, max = 253)))]
+        pub applications: Vec<String>,
+        /// Takes them in again.
+        pub undo: bool,
     }
 
     /// Ends the run.
@@ -129,6 +147,8 @@ lenient! {
         /// Number of the first transitions that were delivered to all sinks of its policies, or
         /// given up; absent without sinks (ST-084).
         pub notified: Option<i64>,
+        /// Sinks that have got more than that, while another one has not; at most 50.
+        pub notified_sinks: Vec<SinkMark>,
         /// The time that is left, from the last runs (ST-083).
         pub estimate: Option<Estimate>,
         /// Digests of the targets that are not promoted to (ST-060), as base64 of four bytes each:
@@ -160,6 +180,14 @@ lenient! {
         pub failed: i64,
         /// Complete and total Applications, as in `12/30`.
         pub progress: String,
+    }
+
+    /// How far a sink has got the transitions of a run (ST-084).
+    pub struct SinkMark {
+        /// The sink: a digest of its policy and of what the policy says of it.
+        pub sink: String,
+        /// Number of the first transitions that were delivered to it, or given up.
+        pub notified: i64,
     }
 
     /// A revision, and how many Applications have it.

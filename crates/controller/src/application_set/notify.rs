@@ -11,7 +11,7 @@ use crate::settings::ApplicationSetSettings;
 use wavegate_api::ObjectKey;
 use wavegate_api::policy::POLICY;
 use wavegate_api::run::RolloutRunStatus;
-use wavegate_cluster::act::notify::Notifier;
+use wavegate_cluster::act::notify::{Marks, Notifier};
 use wavegate_cluster::watch::object::kind_resource;
 use wavegate_rollout::application_set::status::stored::StoredApplicationSet;
 use wavegate_rollout::notify;
@@ -52,13 +52,22 @@ pub(super) fn marked(
     observation: &RunObservation,
     context: &Context,
 ) -> RolloutRunStatus {
-    let mark = |run: &Run| {
-        let mark = context.notifier.mark(run.object.uid()).max(run.status.notified);
-        mark.unwrap_or_else(|| notify::transition_count(&run.status))
+    let marks = |run: &Run| {
+        let stored = run.status.notified;
+        match context.notifier.marks(run.object.uid()) {
+            Some(marks) if stored.is_none_or(|stored| stored <= marks.notified) => marks,
+            // None of it was sent by this process, or less than is stored.
+            _ => Marks {
+                notified: stored.unwrap_or_else(|| notify::transition_count(&run.status)),
+                ahead: run.status.notified_sinks.clone(),
+            },
+        }
     };
     let has_sinks = !observation.rules().sinks.is_empty();
-    let notified = has_sinks.then(|| stored.map_or(0, mark));
-    RolloutRunStatus { notified, ..status.clone() }
+    let marks = has_sinks.then(|| stored.map_or_else(Marks::default, marks));
+    let notified = marks.as_ref().map(|marks| marks.notified);
+    let notified_sinks = marks.map(|marks| marks.ahead).unwrap_or_default();
+    RolloutRunStatus { notified, notified_sinks, ..status.clone() }
 }
 
 /// Whether sinks may not have got all transitions of a run: after a kill, they are sent from it.

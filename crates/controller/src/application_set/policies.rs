@@ -27,6 +27,8 @@ const MESSAGE: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Reports {
     policies: Mutex<BTreeMap<ObjectKey, Report>>,
+    /// What is known of sinks: also of policies that no set has reported yet.
+    sinks: Mutex<Problems>,
 }
 
 /// UID and `metadata.generation` of a policy.
@@ -39,6 +41,8 @@ struct Report {
     sets: BTreeMap<String, (Vec<String>, String)>,
     /// What is wrong with its sinks, by index.
     sinks: BTreeMap<usize, String>,
+    /// Whether it has sinks that are checked.
+    has_sinks: bool,
     /// What a set has read of it.
     version: Version,
     has_changed: bool,
@@ -62,6 +66,16 @@ impl Reports {
             report.version.clone_from(version);
         }
         Self::record(&mut reports, namespace, set, rules);
+        Self::add_sinks(&mut reports, &self.sinks.lock());
+    }
+
+    /// Adds what is wrong with sinks to the reports of their policies.
+    fn add_sinks(reports: &mut BTreeMap<ObjectKey, Report>, problems: &Problems) {
+        for (policy, report) in reports.iter_mut() {
+            let found = problems.found.get(policy).cloned().unwrap_or_default();
+            report.has_changed |= found != report.sinks;
+            report.sinks = found;
+        }
     }
 
     fn record(
@@ -81,6 +95,7 @@ impl Reports {
             let of_policy = rules.problems.iter().filter(|problem| problem.policy == *policy);
             let problems = of_policy.map(ToString::to_string).collect();
             let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
+            report.has_sinks = rules.sinks.iter().any(|sink| sink.policy == *policy);
             let known = report.sets.insert(set.to_owned(), (problems, effect.clone()));
             report.has_changed |= known.as_ref() != report.sets.get(set);
         }
@@ -89,11 +104,13 @@ impl Reports {
     /// Records what is wrong with sinks.
     pub fn of_sinks(&self, problems: &Problems) {
         let mut reports = self.policies.lock();
-        for (policy, report) in reports.iter_mut() {
-            let found = problems.get(policy).cloned().unwrap_or_default();
-            report.has_changed |= found != report.sinks;
-            report.sinks = found;
-        }
+        self.sinks.lock().clone_from(problems);
+        Self::add_sinks(&mut reports, problems);
+    }
+
+    /// Whether the sinks of a policy, if it has any, were checked since the start.
+    fn is_checked(&self, policy: &ObjectKey, report: &Report) -> bool {
+        !report.has_sinks || self.sinks.lock().checked.contains(policy)
     }
 
     /// Whether there is something to write.
@@ -160,6 +177,15 @@ pub async fn write_policies(core: &Core, reports: &Reports, now: Timestamp) {
             continue;
         }
         let known: PolicyStatus = serde_json::from_value(policy.status()).unwrap_or_default();
+        let generation = policy.generation().unwrap_or_default();
+        let says_so =
+            known.conditions.iter().any(|one| one.type_ == "Valid" && one.status == "False");
+        if says_so && known.observed_generation == generation && !reports.is_checked(&key, &report)
+        {
+            // What was wrong with a sink before a restart is about to be found again.
+            reports.again(&key);
+            continue;
+        }
         let status = status(&report, policy.generation(), &known, now);
         let client = &core.client;
         let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
@@ -231,5 +257,47 @@ fn status(
         application_sets: report.sets.keys().take(NAMED).cloned().collect(),
         selected: i64::try_from(report.sets.len()).unwrap_or(i64::MAX),
         conditions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wavegate_rollout::rollout::policy::Policy;
+
+    /// What was found before a set has reported the policy was forgotten: after a restart, nothing
+    /// said any more that an address is refused.
+    #[test]
+    fn what_is_wrong_with_a_sink_is_known_before_its_policy_is_reported() {
+        let (key, reports) = (ObjectKey::new("argocd", "careful"), Reports::default());
+        let rules = |notify: serde_json::Value| {
+            let spec = serde_json::json!({ "notify": notify });
+            let spec = Ok(serde_json::from_value(spec).unwrap());
+            let policy = Policy { name: "careful".to_owned(), spec };
+            Rules::of(&[policy], "shop", &BTreeMap::new(), &[], 1)
+        };
+        let sinks = serde_json::json!([{"url": "https://hook.invalid/"}]);
+        let read = BTreeMap::from([("careful".to_owned(), Version::default())]);
+        let of = |problem: &str, is_checked: bool| Problems {
+            found: BTreeMap::from([(key.clone(), BTreeMap::from([(0, problem.to_owned())]))]),
+            checked: is_checked.then(|| key.clone()).into_iter().collect(),
+        };
+        reports.of_sinks(&of("it is refused", false));
+        reports.report("argocd", "shop", &rules(sinks), &read);
+        let said = |reports: &Reports| {
+            let (key, report) = reports.changed().remove(0);
+            let problems =
+                status(&report, Some(1), &PolicyStatus::default(), Timestamp::UNIX_EPOCH);
+            (problems.conditions[0].message.clone(), reports.is_checked(&key, &report))
+        };
+        assert_eq!(said(&reports), ("notify[0]: it is refused".to_owned(), false));
+        reports.of_sinks(&of("it is refused still", true));
+        assert_eq!(said(&reports), ("notify[0]: it is refused still".to_owned(), true));
+        reports.of_sinks(&Problems { checked: [key.clone()].into(), ..Problems::default() });
+        assert_eq!(said(&reports).0, "nothing is wrong with it");
+        // Without sinks, nothing is waited for.
+        let none = Reports::default();
+        none.report("argocd", "shop", &rules(serde_json::json!([])), &read);
+        assert!(said(&none).1);
     }
 }

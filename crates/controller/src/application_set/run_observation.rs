@@ -239,6 +239,8 @@ impl RunObservation {
             set: &set.id.name,
             rules: &self.rules,
             paused: set.paused.as_deref(),
+            paused_by: set.paused_by.as_deref(),
+            resumed_by: set.resumed_by.as_deref(),
             run: current.map(|run| CurrentRun {
                 name: run.object.name(),
                 spec: &run.spec,

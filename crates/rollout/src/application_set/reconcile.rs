@@ -33,6 +33,7 @@ use crate::application_set::status::pace;
 use crate::application_set::status::stored::StoredApplicationSet;
 use crate::rollout::listed::{self, CompletionRecord, Listed, RecordKind};
 use crate::rollout::phase::{Entry, Phase};
+use crate::rollout::policy::Max;
 use crate::rollout::run::{self, RunDecision};
 use crate::rollout::snapshot::{Excluded, Unwritten};
 use crate::rollout::wait::RolloutWait;
@@ -127,6 +128,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let mut events: Vec<SetEvent> = Vec::new();
     events.extend(events::failure_event(&set.status, &status, failure.as_ref()));
     events.extend(events::misconfigured(&set.status, &status));
+    events.extend(events::deletions_held(&set.status, &status));
     if let Some(plan) = &plan {
         events.extend(events::rollout_events(&set.status, &status, plan));
     }
@@ -240,16 +242,23 @@ fn hold(
         ownership_transfer::left_applications(existing, &generated.applications).next().is_some();
     let limits = snapshot.run_input.map_or(&[][..], |input| &input.rules.deletions);
     let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
+    // Nothing is deleted before what is new is created, which must not count.
+    let exist = set.existed.filter(|_| has_left).unwrap_or(owned);
     let hidden = snapshot.run_input.as_ref().map_or(&[][..], |input| input.hidden_policies());
-    let over = deletion_guard::over(limits, writes.deletes.len(), owned)
+    let over = deletion_guard::over(limits, writes.deletes.len(), exist)
         .or_else(|| deletion_guard::over_hidden(hidden, writes.deletes.len()));
-    deletion_guard::hold(
+    let mut decision = deletion_guard::hold(
         set,
         generated,
         settings,
         HoldReasons { has_left, failed, is_waiting, over },
         writes,
-    )
+    );
+    if generated.error.is_none() {
+        let is_share = limits.iter().any(|(_, max)| matches!(max, Max::Percent(_)));
+        deletion_guard::remember(&mut decision, set, (has_left && is_share).then_some(exist));
+    }
+    decision
 }
 
 /// The stalled waits that were reported, and those that were not.

@@ -37,6 +37,8 @@ pub struct Transition<'a> {
     /// Its number in the run, counted from 1.
     pub number: i64,
     entry: &'a TimelineEntry,
+    /// Whether nothing has happened since: what a person may do now follows from it.
+    is_last: bool,
 }
 
 /// How many transitions a run has had. Those of runs of versions that did not count them are the
@@ -51,10 +53,12 @@ pub fn transitions_since<'a>(run: Run<'a>, after: i64) -> impl Iterator<Item = T
     let first =
         transition_count(run.status) - i64::try_from(timeline.len()).unwrap_or(i64::MAX) + 1;
     let numbered = (first..).zip(timeline);
+    let last = timeline.last().map(|last| &last.at);
     numbered.filter(move |(number, _)| *number > after).map(move |(number, entry)| Transition {
         run,
         number,
         entry,
+        is_last: last == Some(&entry.at),
     })
 }
 
@@ -132,7 +136,7 @@ impl Transition<'_> {
                 "to": list(revisions(&status.to)),
                 "gates": status.gates.iter().take(entries).map(gate).collect::<Vec<_>>(),
             },
-            "commands": commands(&self.run),
+            "commands": self.commands(),
         });
         let by = Some(cut(&entry.by, NAME)).filter(|by| !by.is_empty());
         let subject = cut(&entry.subject, TEXT);
@@ -149,6 +153,12 @@ impl Transition<'_> {
         with_field(with_field(data, "by", by.map(Value::from)), field, subject)
     }
 
+    /// What a person may run now. An old transition, sent once its sink is there again, is not
+    /// about what is waited for by then.
+    fn commands(&self) -> Vec<String> {
+        if self.is_last { commands(&self.run) } else { Vec::new() }
+    }
+
     /// The transition in words.
     fn sentence(&self) -> String {
         let TimelineEntry { what, subject, by, message, .. } = self.entry;
@@ -160,7 +170,12 @@ impl Transition<'_> {
             "ApprovalVoid" => format!("the approval of gate {subject} by {by} does not count"),
             "GateOpened" => format!("gate {subject} has opened"),
             "Failed" => format!("{subject} has failed"),
-            "Skipped" => format!("{subject} is skipped"),
+            "Skipped" if by.is_empty() => format!("{subject} is skipped"),
+            "Skipped" => format!("{by} skips {subject}"),
+            "Unskipped" if by.is_empty() => format!("{subject} is not skipped any more"),
+            "Unskipped" => format!("{by} takes {subject} in again"),
+            "Resumed" if by.is_empty() => "it is resumed".to_owned(),
+            "Resumed" => format!("{by} has resumed it"),
             "Retried" if subject.is_empty() => format!("{by} retries what has failed"),
             "Retried" => format!("{by} retries {subject}"),
             "QuarantineEnded" | "BudgetExceeded" => return cut(message, TEXT),
@@ -210,7 +225,7 @@ impl Transition<'_> {
             escaped(&self.sentence())
         );
         if About::of(&self.entry.what) == About::Run {
-            for command in commands(&self.run) {
+            for command in self.commands() {
                 text.push_str(&format!("\n`{}`", escaped(&command)));
             }
         }
@@ -233,7 +248,7 @@ impl About {
         match what {
             "StepOpened" | "StepCompleted" => Self::Step,
             "GateApproved" | "ApprovalVoid" | "GateOpened" | "SoakRestarted" => Self::Gate,
-            "Failed" | "Skipped" | "Recovered" => Self::Application,
+            "Failed" | "Skipped" | "Unskipped" | "Recovered" => Self::Application,
             _ => Self::Run,
         }
     }

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use data_encoding::HEXLOWER;
 use http::{HeaderName, HeaderValue, Uri, header};
 use ring::hmac;
+use sha2::{Digest, Sha256};
 
 use super::address;
 use wavegate_api::policy::{NO_ADDRESS, Sink};
@@ -164,7 +166,7 @@ impl SinkCredentials {
     /// The value of [`SIGNATURE`] for a message, if it is signed.
     pub fn signature(&self, body: &[u8]) -> Option<String> {
         let tag = hmac::sign(self.hmac.as_ref()?, body);
-        Some(format!("sha256={}", data_encoding::HEXLOWER.encode(tag.as_ref())))
+        Some(format!("sha256={}", HEXLOWER.encode(tag.as_ref())))
     }
 }
 
@@ -213,6 +215,18 @@ pub fn sink_target(
         Some(refusal) => Err(format!("url: {refusal}")),
         None => Ok(target),
     }
+}
+
+/// What identifies a sink of a policy, as long as the policy says the same of it: in the status of a
+/// run, so without its URL, which may be a credential.
+pub fn sink_id(policy: &str, sink: &Sink) -> String {
+    let secret = sink.secret_ref.as_ref().map_or("", |secret| secret.name.as_str());
+    let mut hash = Sha256::new();
+    for part in [policy, &sink.url, secret, sink.format.as_str()] {
+        hash.update(part.as_bytes());
+        hash.update(b"\n");
+    }
+    HEXLOWER.encode(&hash.finalize()[..8])
 }
 
 /// What is wrong with a sink by itself, whatever its Secret has and the controller permits: the

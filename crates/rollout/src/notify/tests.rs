@@ -45,6 +45,11 @@ fn each_kind_of_transition_is_one_message_in_words() {
         ("GateOpened", "prod", "", "", "gate prod has opened"),
         ("Failed", "shop-eu", "", "image not found", "shop-eu has failed: image not found"),
         ("Skipped", "shop-eu", "", "", "shop-eu is skipped"),
+        ("Skipped", "shop-eu", "ann", "", "ann skips shop-eu"),
+        ("Unskipped", "shop-eu", "ann", "", "ann takes shop-eu in again"),
+        ("Unskipped", "shop-eu", "", "", "shop-eu is not skipped any more"),
+        ("Resumed", "", "ann", "", "ann has resumed it"),
+        ("Resumed", "", "", "", "it is resumed"),
         ("Retried", "", "ann", "", "ann retries what has failed"),
         ("Retried", "shop-eu, shop-us", "ann", "", "ann retries shop-eu, shop-us"),
         ("Progressing", "", "", "", "it goes on"),
@@ -129,6 +134,29 @@ fn a_message_is_a_cloud_event_with_the_state_of_the_run() {
         },
     });
     assert_eq!(message(&state, &entry, Format::CloudEvents), want);
+}
+
+/// A sink that was dead for a while got what had happened before with what was to be done by then.
+#[test]
+fn an_old_transition_has_no_commands_of_today() {
+    let state = json!({
+        "phase": "AwaitingApproval", "total": 3,
+        "gates": [{"name": "prod", "policy": "p", "applications": 2, "approvals": 1,
+            "waitingSince": "2026-01-02T03:00:00Z"}],
+        "timeline": [
+            {"at": "2026-01-02T02:00:00Z", "what": "Paused", "message": "paused: x"},
+            {"at": "2026-01-02T03:00:00Z", "what": "Resumed", "by": "ann"},
+            {"at": "2026-01-02T03:00:00Z", "what": "AwaitingApproval"},
+        ],
+    });
+    let all = messages(&status(state.clone()), Format::CloudEvents);
+    let commands: Vec<&Value> = all.iter().map(|one| &one["data"]["commands"]).collect();
+    let approve = json!(["wavegate approve -n argocd shop --gate prod"]);
+    // What happened in the same moment is of today as well.
+    assert_eq!(commands, [&json!([]), &approve, &approve]);
+    let slack = messages(&status(state), Format::Slack);
+    let has = |at: usize| slack[at]["text"].as_str().unwrap().contains("wavegate approve");
+    assert_eq!([has(0), has(2)], [false, true], "{slack:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Starting failed Applications again (ST-063), and leaving some out (ST-064).
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Actor, RequestedChange, Run, Verdict, applications_text};
 use crate::rollout::run::open_retries;
@@ -51,6 +51,13 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
         let is_quarantined = !status.quarantine.is_empty();
         if status.failed <= 0 && !is_held && !is_quarantined {
             let phase = run.phase();
+            // Said twice, of which the first has started them.
+            if let Some(last) = run.spec.retries.iter().rfind(|one| is_same(&one.applications)) {
+                return Verdict::Already(format!(
+                    "{} has asked for it, and nothing of run {name} has failed since ({phase})",
+                    last.by
+                ));
+            }
             return Verdict::Refused(format!(
                 "nothing of run {name} has failed ({phase}); wavegate retry APP is for one \
                  Application, such as one that a person has synced"
@@ -99,11 +106,17 @@ fn is_skipped(run: &Run, names: &[&str]) -> Option<String> {
 }
 
 /// Leaves Applications out of a run: it does not promote them and does not wait for them.
-pub fn skip_applications(run: &Run, names: &[&str]) -> Verdict {
+pub fn skip_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
     let name = &run.name;
+    let is_new = |name: &&&str| !run.spec.skip.iter().any(|one| one == **name);
+    let new: Vec<&str> = names.iter().filter(is_new).copied().collect();
+    let is_said = new.is_empty() && run.phase() != RunPhase::RollingBack;
+    if is_said && (!run.phase().has_ended() || run.has_completed()) {
+        return Verdict::Already(format!("run {name} skips {}", names.join(", ")));
+    }
     if run.phase().has_ended() {
         return Verdict::Refused(format!(
             "run {name} has ended ({}): there is nothing to skip",
@@ -116,26 +129,18 @@ pub fn skip_applications(run: &Run, names: &[&str]) -> Verdict {
              repeats a way back that has failed"
         ));
     }
-    let is_new = |name: &&&str| !run.spec.skip.iter().any(|one| one == **name);
-    let new: Vec<&str> = names.iter().filter(is_new).copied().collect();
-    if new.is_empty() {
-        return Verdict::Already(format!("run {name} skips {}", names.join(", ")));
-    }
     Verdict::Change {
         says: format!(
             "skip {} in run {name}: not promoted, and not waited for; the next run takes it again",
             new.join(", ")
         ),
         applications: i64::try_from(new.len()).unwrap_or(i64::MAX),
-        change: RequestedChange::Entries {
-            list: "skip",
-            entries: new.into_iter().map(Value::from).collect(),
-        },
+        change: skip_change(&new, false, person),
     }
 }
 
 /// Takes back that Applications are left out of a run.
-pub fn undo_skip(run: &Run, names: &[&str]) -> Verdict {
+pub fn undo_skip(run: &Run, names: &[&str], person: Actor<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
@@ -159,9 +164,19 @@ pub fn undo_skip(run: &Run, names: &[&str]) -> Verdict {
     Verdict::Change {
         says,
         applications: i64::try_from(known.len()).unwrap_or(i64::MAX),
-        change: RequestedChange::Removal {
-            list: "skip",
-            entries: known.into_iter().map(Value::from).collect(),
-        },
+        change: skip_change(&known, true, person),
+    }
+}
+
+fn skip_change(names: &[&str], undo: bool, person: Actor<'_>) -> RequestedChange {
+    let (by, at) = (person.by, person.stored_at());
+    let said = match undo {
+        true => json!({"by": by, "at": at, "applications": names, "undo": true}),
+        false => json!({"by": by, "at": at, "applications": names}),
+    };
+    RequestedChange::Skip {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        undo,
+        said,
     }
 }

@@ -20,15 +20,6 @@ pub fn approve_gates(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdic
         return Verdict::Refused(why);
     }
     let gates = &run.status.gates;
-    if run.phase().has_ended() {
-        let why =
-            format!("run {} has ended ({}): nothing waits for an approval", run.name, run.phase());
-        return Verdict::Refused(why);
-    }
-    let chosen: Vec<&RunGate> = match gate {
-        Some(name) => gates.iter().filter(|one| one.name == name).collect(),
-        None => gates.iter().filter(|one| one.waiting_since.is_some()).collect(),
-    };
     let has_approved = |gate: &RunGate| {
         let is_mine =
             run.spec.approvals.iter().any(|one| {
@@ -36,6 +27,23 @@ pub fn approve_gates(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdic
             });
         is_mine || gate.approved_by.iter().any(|by| by == person.by)
     };
+    let named: Vec<&RunGate> =
+        gates.iter().filter(|one| gate.is_none_or(|name| one.name == name)).collect();
+    // Said twice, of which the first has let the run go on: it is so already.
+    let done: Vec<&RunGate> = named.iter().copied().filter(|gate| has_approved(gate)).collect();
+    if run.phase().has_ended() {
+        if !done.is_empty() && run.has_completed() {
+            return approved(run, &done, person);
+        }
+        let why =
+            format!("run {} has ended ({}): nothing waits for an approval", run.name, run.phase());
+        return Verdict::Refused(why);
+    }
+    let waits = |one: &&RunGate| gate.is_some() || one.waiting_since.is_some();
+    let mut chosen: Vec<&RunGate> = named.iter().copied().filter(waits).collect();
+    if chosen.is_empty() {
+        chosen = done;
+    }
     let missing: Vec<&RunGate> = chosen
         .iter()
         .copied()
@@ -80,6 +88,26 @@ pub fn approve_gates(run: &Run, gate: Option<&str>, person: Actor<'_>) -> Verdic
     }
 }
 
+/// That a person has approved these gates.
+fn approved(run: &Run, gates: &[&RunGate], person: Actor<'_>) -> Verdict {
+    let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+    // The status may be older than the approval.
+    let missing = |gate: &&RunGate| {
+        let is_counted = gate.approved_by.iter().any(|by| by == person.by);
+        gate.missing() - i64::from(!is_counted)
+    };
+    let of = gates.iter().map(|gate| gate.approvals).max().unwrap_or_default();
+    let others = match gates.iter().map(missing).max().unwrap_or_default() {
+        ..=0 => String::new(),
+        1 => format!("; {}, of another person", missing_approvals(1, of)),
+        more => format!("; {}, of other persons", missing_approvals(more, of)),
+    };
+    let (gates, name, by) = (names.join(", "), &run.name, person.by);
+    Verdict::Already(format!(
+        "{by} has approved these targets of gate {gates} of run {name}{others}"
+    ))
+}
+
 /// Why there is nothing to approve.
 fn nothing(
     run: &Run,
@@ -88,21 +116,9 @@ fn nothing(
     has_approved: impl Fn(&RunGate) -> bool,
     person: Actor<'_>,
 ) -> Verdict {
-    let mine: Vec<&&RunGate> = chosen.iter().filter(|gate| has_approved(gate)).collect();
+    let mine: Vec<&RunGate> = chosen.iter().copied().filter(|gate| has_approved(gate)).collect();
     if !mine.is_empty() {
-        let names: Vec<&str> = mine.iter().map(|gate| gate.name.as_str()).collect();
-        let open = mine.iter().map(|gate| gate.missing()).max().unwrap_or_default();
-        let of = mine.iter().map(|gate| gate.approvals).max().unwrap_or_default();
-        let others = match open {
-            0 => String::new(),
-            1 => format!("; {}, of another person", missing_approvals(1, of)),
-            more => format!("; {}, of other persons", missing_approvals(more, of)),
-        };
-        let gates = names.join(", ");
-        let (name, by) = (&run.name, person.by);
-        return Verdict::Already(format!(
-            "{by} has approved these targets of gate {gates} of run {name}{others}"
-        ));
+        return approved(run, &mine, person);
     }
     let known: Vec<&str> = run.status.gates.iter().map(|gate| gate.name.as_str()).collect();
     match (gate, chosen.first()) {
@@ -182,6 +198,7 @@ pub fn approve_deletions(set: &Value) -> Verdict {
             value: Some(hash.to_owned()),
             // An approval of other deletions is over.
             replaces: None,
+            by: Vec::new(),
         },
     }
 }

@@ -26,11 +26,14 @@ pub use self::awaited::{
 };
 pub use self::end::{RollbackScope, abort_run, rollback_run};
 pub use self::pause::{pause_set, paused_by_policies, resume_set, unpause_command};
-pub use self::run::{Run, current_run, number_of};
+pub use self::run::{Run, current_run, is_quarantined, number_of};
 pub use self::select::selects_set;
 use wavegate_api::live::LiveMetadata;
 use wavegate_api::time::to_rfc3339;
 use wavegate_api::{Raw, Time};
+
+/// The most entries that say who has skipped what.
+const SKIPS: usize = 100;
 
 /// Who speaks, and when.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +88,8 @@ pub enum RequestedChange {
         /// The word of a person that it replaces or removes, if it does: another one is not what
         /// was confirmed.
         replaces: Option<String>,
+        /// Annotations that say who it was.
+        by: Vec<(&'static str, Option<String>)>,
     },
     /// Entries that are added to a list of the spec.
     Entries {
@@ -93,12 +98,14 @@ pub enum RequestedChange {
         /// The new entries.
         entries: Vec<Value>,
     },
-    /// Entries that are removed from a list of the spec.
-    Removal {
-        /// The list.
-        list: &'static str,
-        /// The entries.
-        entries: Vec<Value>,
+    /// Names that are added to the skipped ones, or removed from them.
+    Skip {
+        /// The names.
+        names: Vec<String>,
+        /// Whether they are removed.
+        undo: bool,
+        /// Who asks for it, as an entry of the list of the spec.
+        said: Value,
     },
     /// A field of the spec.
     Field {
@@ -119,8 +126,11 @@ impl RequestedChange {
             ("resourceVersion".to_owned(), resource_version.into()),
         ]);
         let spec = match self {
-            Self::Annotation { key, value, .. } => {
-                metadata.insert("annotations".to_owned(), json!({*key: value}));
+            Self::Annotation { key, value, by, .. } => {
+                let all = by.iter().map(|(key, value)| (*key, value)).chain([(*key, value)]);
+                let annotations: Map<String, Value> =
+                    all.map(|(key, value)| (key.to_owned(), json!(value))).collect();
+                metadata.insert("annotations".to_owned(), annotations.into());
                 return json!({"metadata": metadata});
             }
             Self::Entries { list, entries } => {
@@ -128,11 +138,18 @@ impl RequestedChange {
                 let all: Vec<&Value> = stored.iter().chain(entries).collect();
                 json!({*list: all})
             }
-            Self::Removal { list, entries } => {
-                let stored = object.spec().items(&format!("/{list}"));
-                let left: Vec<&Value> =
-                    stored.iter().filter(|entry| !entries.contains(entry)).collect();
-                json!({*list: left})
+            Self::Skip { names, undo, said } => {
+                let names: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
+                let stored = object.spec().items("/skip").iter();
+                let skip: Vec<&Value> = match undo {
+                    true => stored.filter(|entry| !names.contains(entry)).collect(),
+                    false => stored.chain(&names).collect(),
+                };
+                // The definition permits so many: the earliest are forgotten.
+                let known = object.spec().items("/skips");
+                let known = &known[known.len().saturating_sub(SKIPS - 1)..];
+                let skips: Vec<&Value> = known.iter().chain([said]).collect();
+                json!({"skip": skip, "skips": skips})
             }
             Self::Field { field, value } => json!({*field: value}),
         };
@@ -158,9 +175,10 @@ impl RequestedChange {
                 let is_confirmed = |entry: &Value| confirmed.iter().any(|one| is_same(entry, one));
                 list == of && entries.iter().all(is_confirmed)
             }
-            (Self::Removal { list, entries }, Self::Removal { list: of, entries: confirmed }) => {
-                list == of && entries.iter().all(|entry| confirmed.contains(entry))
-            }
+            (
+                Self::Skip { names, undo, .. },
+                Self::Skip { names: confirmed, undo: was_undo, .. },
+            ) => undo == was_undo && names.iter().all(|name| confirmed.contains(name)),
             _ => self == other,
         }
     }

@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::{RequestedChange, Verdict, applications_text, selects_set};
-use wavegate_api::annotations::{PAUSED, annotation_of};
+use wavegate_api::annotations::{PAUSED, PAUSED_BY, RESUMED_BY, annotation_of};
 use wavegate_api::live::LiveSetSpec;
 use wavegate_api::policy::RolloutPolicySpec;
 use wavegate_api::{Raw, read_leniently};
 
 /// Holds all promotions of a set. Without a reason, one that holds already is kept.
 pub fn pause_set(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
+    let said = || vec![(PAUSED_BY, Some(by.to_owned())), (RESUMED_BY, None)];
     let value = match reason {
         Some(reason) => format!("{reason} ({by})"),
         None => format!("no reason given ({by})"),
@@ -26,6 +27,7 @@ pub fn pause_set(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
                 key: PAUSED,
                 value: Some(value),
                 replaces: Some(stored.to_owned()),
+                by: said(),
             },
         },
         None if !has_steps(set) => Verdict::Refused(
@@ -36,14 +38,19 @@ pub fn pause_set(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
         None => Verdict::Change {
             says: format!("pause it: nothing is promoted{left}; running syncs end by themselves"),
             applications,
-            change: RequestedChange::Annotation { key: PAUSED, value: Some(value), replaces: None },
+            change: RequestedChange::Annotation {
+                key: PAUSED,
+                value: Some(value),
+                replaces: None,
+                by: said(),
+            },
         },
     }
 }
 
 /// Ends a pause_set by [`pause_set`]. `policies` are those of the namespace: what one of them pauses
 /// stays paused.
-pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
+pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>], by: &str) -> Verdict {
     let pausing = by_policies(set, policies);
     let by_policy = |rest: &str| {
         let Some(first) = pausing.first() else { return String::new() };
@@ -61,6 +68,7 @@ pub fn resume_set(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
                     key: PAUSED,
                     value: None,
                     replaces: Some(reason.to_owned()),
+                    by: vec![(PAUSED_BY, None), (RESUMED_BY, Some(by.to_owned()))],
                 },
             }
         }

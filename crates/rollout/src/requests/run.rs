@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::application_set::is_owned;
 use crate::rollout::left_out::LeftOut;
+use crate::rollout::report::ApplicationReport;
+use crate::rollout::run::holds_target;
 pub use crate::rollout::run::number_of;
 use wavegate_api::annotations::{PAUSED, annotation_of};
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
@@ -70,6 +72,11 @@ impl Run {
         self.status.phase
     }
 
+    /// Whether it has ended, and neither a person nor failures have ended it.
+    pub(super) fn has_completed(&self) -> bool {
+        matches!(self.phase(), RunPhase::Complete | RunPhase::CompleteWithFailures)
+    }
+
     /// How many Applications of it are not complete.
     pub fn left(&self) -> i64 {
         self.status.total.saturating_sub(self.status.done).max(0)
@@ -103,6 +110,13 @@ impl Run {
             format!("run {} is superseded{why}, and no other one has begun yet", self.name)
         })
     }
+}
+
+/// Whether the target of an Application is one that a run was ended for (ST-060): the spec with
+/// which it was started last, and the revisions that it was compared with.
+pub fn is_quarantined(run: &Run, name: &str, live: &ApplicationReport) -> bool {
+    let Some(spec) = &live.started_spec else { return false };
+    run.is_known && holds_target(&run.status.quarantine, name, spec, &live.observed.revisions)
 }
 
 /// Whether approvals of a gate are missing.

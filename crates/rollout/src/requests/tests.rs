@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::application_set::status::report_input;
-use wavegate_api::annotations::{APPROVED_DELETIONS, PAUSED};
+use wavegate_api::annotations::{APPROVED_DELETIONS, PAUSED, PAUSED_BY, RESUMED_BY};
 use wavegate_api::run::{Retry, RevisionCount};
 
 const AT: &str = "2026-01-02T03:04:05Z";
@@ -86,18 +86,18 @@ fn pausing_and_resuming() {
             "will keep it paused, and replace the reason \"freeze (bob)\" with \"audit (ann)\"",
         ),
         (
-            resume_set(&paused, &none),
+            resume_set(&paused, &none, "ann"),
             "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete",
         ),
-        (resume_set(&running, &none), "already: it is not paused"),
-        (resume_set(&running, &of_others), "already: it is not paused"),
+        (resume_set(&running, &none, "ann"), "already: it is not paused"),
+        (resume_set(&running, &of_others, "ann"), "already: it is not paused"),
         (
-            resume_set(&running, &of_policy),
+            resume_set(&running, &of_policy, "ann"),
             "refused: it is not paused by its annotation, but RolloutPolicy night pauses it: kubectl -n argocd patch \
              rolloutpolicy night --type merge -p '{\"spec\":{\"paused\":false}}'",
         ),
         (
-            resume_set(&paused, &of_policy),
+            resume_set(&paused, &of_policy, "ann"),
             "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete; it stays paused, \
              since RolloutPolicy night pauses it: kubectl -n argocd patch rolloutpolicy night --type merge -p \
              '{\"spec\":{\"paused\":false}}'",
@@ -106,11 +106,14 @@ fn pausing_and_resuming() {
     for (verdict, want) in cases {
         assert_eq!(told(&verdict), want);
     }
-    let patch = |value: Value| json!({"metadata": {"uid": "u1", "resourceVersion": "5", "annotations": {PAUSED: value}}});
+    let patch = |value: Value, paused: Value, resumed: Value| {
+        json!({"metadata": {"uid": "u1", "resourceVersion": "5", "annotations":
+            {PAUSED: value, PAUSED_BY: paused, RESUMED_BY: resumed}}})
+    };
     let change = written(pause_set(&running, Some("audit"), "ann"));
-    assert_eq!(change.patch(&running), patch(json!("audit (ann)")));
-    let change = written(resume_set(&paused, &none));
-    assert_eq!(change.patch(&paused), patch(Value::Null));
+    assert_eq!(change.patch(&running), patch(json!("audit (ann)"), json!("ann"), Value::Null));
+    let change = written(resume_set(&paused, &none, "ann"));
+    assert_eq!(change.patch(&paused), patch(Value::Null, Value::Null, json!("ann")));
 }
 
 /// What another person said since is not what was confirmed; how far the rollout is does not count.
@@ -122,7 +125,7 @@ fn a_pause_is_resumed_and_replaced_as_it_was_shown() {
     let same = set(json!({PAUSED: "freeze (bob)"}), later);
     let other = set(json!({PAUSED: "incident (bob)"}), rolling());
     let none: [Arc<Value>; 0] = [];
-    let of_resume = |set: &Value| written(resume_set(set, &none));
+    let of_resume = |set: &Value| written(resume_set(set, &none, "ann"));
     let of_pause = |set: &Value| written(pause_set(set, Some("audit"), "ann"));
     assert!(of_resume(&same).is_within(&of_resume(&paused)));
     assert!(!of_resume(&other).is_within(&of_resume(&paused)));
@@ -150,6 +153,15 @@ fn waiting(gates: &[Value], approvals: Value) -> Run {
 fn approving_gates() {
     let one = || gate("prod", json!({}));
     let early = || gate("prod", json!({"waitingSince": null}));
+    let opened = || {
+        let of_ann = json!({"waitingSince": null, "approvedBy": ["ann"], "openedFor": "c1",
+            "openedAt": "2026-01-02T03:00:00Z"});
+        gate("prod", of_ann)
+    };
+    let ended = |phase: &str, gate: Value, approval: &Value| {
+        let status = json!({"phase": phase, "gates": [gate]});
+        Run::read(&run("shop-7", json!({"approvals": [approval]}), status))
+    };
     let mine = json!({"gate": "prod", "by": "ann", "covers": "c1"});
     let of_bob = json!({"gate": "prod", "by": "bob", "covers": "c1"});
     let old = json!({"gate": "prod", "by": "ann", "covers": "c0"});
@@ -173,9 +185,51 @@ fn approving_gates() {
             "will approve gate prod (12 Applications, approval 2 of 2) of run shop-7 as ann",
         ),
         (
+            // The status does not say so yet.
             waiting(&[one()], json!([mine])),
             None,
-            "already: ann has approved these targets of gate prod of run shop-7; 1 of 1 approvals missing, of another person",
+            "already: ann has approved these targets of gate prod of run shop-7",
+        ),
+        (
+            waiting(&[gate("prod", json!({"approvals": 2}))], json!([mine])),
+            None,
+            "already: ann has approved these targets of gate prod of run shop-7; 1 of 2 approvals missing, of another person",
+        ),
+        (
+            // A moment later the gate is open, and nothing waits for it.
+            waiting(&[opened()], json!([mine])),
+            None,
+            "already: ann has approved these targets of gate prod of run shop-7",
+        ),
+        (
+            waiting(&[opened(), gate("eu", json!({"waitingSince": null}))], json!([mine])),
+            None,
+            "already: ann has approved these targets of gate prod of run shop-7",
+        ),
+        (
+            waiting(&[opened(), gate("eu", json!({}))], json!([mine])),
+            None,
+            "will approve gate eu (12 Applications) of run shop-7 as ann",
+        ),
+        (
+            waiting(&[early()], json!([mine])),
+            None,
+            "already: ann has approved these targets of gate prod of run shop-7",
+        ),
+        (
+            ended("Complete", opened(), &mine),
+            Some("prod"),
+            "already: ann has approved these targets of gate prod of run shop-7",
+        ),
+        (
+            ended("Complete", gate("prod", json!({"approvedBy": ["bob"]})), &of_bob),
+            Some("prod"),
+            "refused: run shop-7 has ended (Complete): nothing waits for an approval",
+        ),
+        (
+            ended("Aborted", opened(), &mine),
+            None,
+            "refused: run shop-7 has ended (Aborted): nothing waits for an approval",
         ),
         (
             waiting(&[gate("prod", json!({"approvals": 2, "approvedBy": ["ann"]}))], json!([mine])),
@@ -530,7 +584,7 @@ fn the_verbs_of_each_phase_as_st_070() {
         let run = in_phase(phase, json!({}), json!({}));
         let verdicts = [
             retry_applications(&run, &[], PERSON),
-            skip_applications(&run, &["web"]),
+            skip_applications(&run, &["web"], PERSON),
             abort_run(&run, false, PERSON),
             rollback_run(&run, None, PERSON),
         ];
@@ -597,8 +651,17 @@ fn starting_again_and_leaving_out() {
             "already: bob has asked for it; no controller has acted yet",
         ),
         (
-            retry_applications(&in_phase("Held", asked, acted), &[], PERSON),
+            retry_applications(&in_phase("Held", asked.clone(), acted), &[], PERSON),
             "will retry run shop-7: start 2 Applications that failed again",
+        ),
+        (
+            // A moment later, when they have been started.
+            retry_applications(
+                &in_phase("Progressing", asked.clone(), json!({"failed": 0, "retried": [AT]})),
+                &[],
+                PERSON,
+            ),
+            "already: bob has asked for it, and nothing of run shop-7 has failed since (Progressing)",
         ),
         (
             retry_applications(&in_phase("Held", of_web.clone(), json!({})), &[], PERSON),
@@ -626,28 +689,40 @@ fn starting_again_and_leaving_out() {
             "refused: run shop-7 skips web: wavegate skip web --undo takes it in again",
         ),
         (
-            skip_applications(&held(), &["api", "web"]),
+            skip_applications(&held(), &["api", "web"], PERSON),
             "will skip api, web in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),
         (
-            skip_applications(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
+            skip_applications(
+                &in_phase("Held", skipped.clone(), json!({})),
+                &["api", "web"],
+                PERSON,
+            ),
             "will skip api in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),
         (
-            undo_skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
+            undo_skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"], PERSON),
             "will take web into run shop-7 again: promoted, and waited for, also when its step was complete without it",
         ),
-        (undo_skip(&held(), &["web"]), "already: run shop-7 does not skip web"),
+        (undo_skip(&held(), &["web"], PERSON), "already: run shop-7 does not skip web"),
         (
-            undo_skip(&in_phase("Complete", skipped.clone(), json!({})), &["web"]),
+            undo_skip(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
             "will take web into run shop-7 again, which has ended (Complete): wavegate retry starts what it has started before",
         ),
         (
-            skip_applications(&in_phase("Held", skipped, json!({})), &["web"]),
+            skip_applications(&in_phase("Held", skipped.clone(), json!({})), &["web"], PERSON),
             "already: run shop-7 skips web",
         ),
         (
-            skip_applications(&in_phase("Complete", json!({}), json!({})), &["web"]),
+            skip_applications(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
+            "already: run shop-7 skips web",
+        ),
+        (
+            skip_applications(&in_phase("Aborted", skipped, json!({})), &["web"], PERSON),
+            "refused: run shop-7 has ended (Aborted): there is nothing to skip",
+        ),
+        (
+            skip_applications(&in_phase("Complete", json!({}), json!({})), &["web"], PERSON),
             "refused: run shop-7 has ended (Complete): there is nothing to skip",
         ),
     ];
@@ -655,13 +730,26 @@ fn starting_again_and_leaving_out() {
         assert_eq!(told(&verdict), want);
     }
     // What others have added in the meantime stays.
-    let undone =
-        written(undo_skip(&in_phase("Held", json!({"skip": ["web", "api"]}), json!({})), &["web"]));
+    let undone = written(undo_skip(
+        &in_phase("Held", json!({"skip": ["web", "api"]}), json!({})),
+        &["web"],
+        PERSON,
+    ));
     let stored = json!({"metadata": {"uid": "u", "resourceVersion": "8"}, "spec": {"skip": ["api", "web", "db"]}});
-    assert_eq!(undone.patch(&stored)["spec"], json!({"skip": ["api", "db"]}));
+    let said = json!({"by": "ann", "at": AT, "applications": ["web"], "undo": true});
+    assert_eq!(undone.patch(&stored)["spec"], json!({"skip": ["api", "db"], "skips": [said]}));
+    // Who said it is kept for the last hundred.
+    let many: Vec<Value> = (0..100).map(|number| json!({"by": format!("p{number}")})).collect();
+    let stored = json!({"metadata": {"uid": "u"}, "spec": {"skips": many}});
+    let skip = written(skip_applications(&held(), &["api"], PERSON));
+    let skips = &skip.patch(&stored)["spec"]["skips"];
+    assert_eq!(
+        (&skips[0]["by"], &skips[99]["by"], skips.as_array().unwrap().len()),
+        (&json!("p1"), &json!("ann"), 100)
+    );
     assert!(
         undone.is_within(&undone)
-            && !undone.is_within(&written(skip_applications(&held(), &["web"])))
+            && !undone.is_within(&written(skip_applications(&held(), &["web"], PERSON)))
     );
     assert_eq!(
         written(retry_applications(&held(), &["web"], PERSON)),

@@ -99,7 +99,7 @@ use self::run::pace::RolloutPace;
 use self::run::{RunDecision, RunStepper};
 use self::run_input::RowRun;
 use self::snapshot::{Lag, Row};
-use self::steps::{Membership, Problem, ProblemKind, StepStrategy};
+use self::steps::{Labels, Membership, Problem, ProblemKind, StepStrategy};
 use self::wait::RolloutWait;
 
 pub use self::gate::StepState;
@@ -325,23 +325,19 @@ fn time_out(snapshot: &RolloutSnapshot<'_>, rows: &mut [Row<'_>], now: Timestamp
     }
 }
 
-fn problems(strategy: &StepStrategy, memberships: &BTreeMap<String, Membership>) -> Vec<Problem> {
-    let mut problems = strategy.step_problems();
-    problems.extend(steps::problems_of_memberships(strategy.steps(), memberships));
-    problems.sort();
-    problems
-}
-
 /// All configuration errors for these Applications, most serious first: those
-/// of [`StepStrategy::read`], and those that depend on the Applications.
+/// of [`StepStrategy::read`], and those that depend on the Applications, whose
+/// labels are asked for only when a step selects none of them.
 pub fn all_problems(
     read: &[Problem],
     strategy: &StepStrategy,
     memberships: &BTreeMap<String, Membership>,
+    labels: &dyn Fn() -> Vec<Labels>,
 ) -> Vec<Problem> {
     let unknown = read.iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
     let mut all: Vec<Problem> = unknown.cloned().collect();
-    all.extend(problems(strategy, memberships));
+    all.extend(strategy.step_problems());
+    all.extend(steps::problems_of_memberships(strategy.steps(), memberships, labels));
     all.sort();
     all
 }

@@ -83,6 +83,8 @@ pub fn preview_steps(
             StepStrategy::AllAtOnce => Vec::new(),
             StepStrategy::RollingSync(_) => unmatched.map(|(name, _)| name.clone()).collect(),
         },
-        problems: all_problems(&read, strategy, &memberships),
+        problems: all_problems(&read, strategy, &memberships, &|| {
+            generated.values().cloned().collect()
+        }),
     }
 }

@@ -22,6 +22,10 @@ pub struct RunInput<'a> {
     pub rules: &'a Rules,
     /// Why a person has paused the set, if one has.
     pub paused: Option<&'a str>,
+    /// Who has paused it, and who has resumed it last, as far as they said so.
+    pub paused_by: Option<&'a str>,
+    /// The same of who has resumed it.
+    pub resumed_by: Option<&'a str>,
     /// The latest run, ended or not.
     pub run: Option<CurrentRun<'a>>,
     /// Whether runs can be recorded.
@@ -50,6 +54,8 @@ impl<'a> RunInput<'a> {
             set,
             rules,
             paused: None,
+            paused_by: None,
+            resumed_by: None,
             run: None,
             records_runs: false,
             hides_runs: false,

@@ -2,9 +2,9 @@
 //! configuration errors.
 //!
 //! Reads `spec.strategy` from raw JSON. All mistakes are returned as
-//! [`Problem`]s. An invalid expression selects nothing, and the rollout
-//! continues; an unknown field or type would remove a gate, so it holds the
-//! whole set ([`strategy_problems`]).
+//! [`Problem`]s. What is not understood, such as an unknown field, type or
+//! operator, would remove a gate, so it holds the whole set
+//! ([`strategy_problems`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,6 +14,10 @@ use serde_json::Value;
 use super::budget::MaxUpdate;
 use wavegate_api::Raw;
 use wavegate_api::unknown::{self, Unknown};
+use wavegate_engine::names::some_of;
+
+/// The most values of a label in a message.
+const VALUES: usize = 10;
 
 /// The labels of a generated Application.
 pub type Labels = BTreeMap<String, String>;
@@ -78,7 +82,7 @@ pub enum Operator {
     In,
     /// The label is absent or has none of the values.
     NotIn,
-    /// Any other text: selects nothing (AS-313).
+    /// Any other text: selects nothing, and holds the set (AS-313, AS-315).
     Unsupported(String),
 }
 
@@ -229,9 +233,7 @@ impl StepStrategy {
                     kind: ProblemKind::UnsupportedOperator,
                     step: Some(index),
                     message: format!(
-                        "{place}.matchExpressions[{at}].operator: \"{operator}\" is invalid; use In or NotIn; \
-                         step {} selects no application",
-                        index + 1
+                        "{place}.matchExpressions[{at}].operator: \"{operator}\" is invalid; use In or NotIn"
                     ),
                 });
             }
@@ -258,6 +260,12 @@ impl Step {
                 .collect(),
             max_update: MaxUpdate::read(step.get("maxUpdate")),
         }
+    }
+
+    /// Whether all of its operators are known.
+    fn is_understood(&self) -> bool {
+        let is_known = |one: &LabelExpression| !matches!(one.operator, Operator::Unsupported(_));
+        self.match_expressions.iter().all(is_known)
     }
 
     /// Whether the step selects an Application with these labels.
@@ -298,15 +306,15 @@ impl LabelExpression {
 }
 
 /// Errors that make the strategy ambiguous: unknown fields below
-/// `spec.strategy`, and unknown values of its type and order (AS-007). Our
-/// CustomResourceDefinitions reject unknown fields, those of another
-/// installation may not. Until they are fixed nothing is written: without the
-/// gate everything would be rolled out at once.
+/// `spec.strategy`, unknown values of its type and order (AS-007), and unknown
+/// operators of its steps (AS-315). Our CustomResourceDefinitions reject
+/// unknown fields, those of another installation may not. Until they are fixed
+/// nothing is written: without the gate everything would be rolled out at once.
 pub fn strategy_problems(set: &Value) -> Vec<Problem> {
     let unknown = unknown::in_strategy(set).into_iter().map(Problem::from);
     let (_, read) = StepStrategy::of(set);
-    let words = read.into_iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
-    unknown.chain(words).collect()
+    let words = [ProblemKind::UnknownStrategy, ProblemKind::UnsupportedOperator];
+    unknown.chain(read.into_iter().filter(|problem| words.contains(&problem.kind))).collect()
 }
 
 impl From<Unknown> for Problem {
@@ -329,10 +337,12 @@ pub fn step_memberships<'a>(
 }
 
 /// The errors that depend on the Applications: an Application in several steps
-/// (AS-314), steps without Applications (AS-317).
+/// (AS-314), steps without Applications (AS-317). `labels` gives those of the
+/// Applications, and is asked only when a step selects none.
 pub fn problems_of_memberships(
     steps: &[Step],
     memberships: &BTreeMap<String, Membership>,
+    labels: &dyn Fn() -> Vec<Labels>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, membership) in memberships {
@@ -355,19 +365,41 @@ pub fn problems_of_memberships(
     for step in memberships.values().flat_map(|membership| &membership.steps) {
         selects[*step] = true;
     }
-    for (index, selects) in selects.into_iter().enumerate() {
-        if !selects {
-            problems.push(Problem {
-                kind: ProblemKind::EmptyStep,
-                step: Some(index),
-                message: format!(
-                    "spec.strategy.rollingSync.steps[{index}]: step {} selects no application and counts as done",
-                    index + 1
-                ),
-            });
-        }
+    // One that is not understood holds the set, and does not count as done.
+    let is_empty = |(index, step): &(usize, &Step)| !selects[*index] && step.is_understood();
+    let empty: Vec<(usize, &Step)> = steps.iter().enumerate().filter(is_empty).collect();
+    let labels = if empty.is_empty() { Vec::new() } else { labels() };
+    for (index, step) in empty {
+        problems.push(Problem {
+            kind: ProblemKind::EmptyStep,
+            step: Some(index),
+            message: format!(
+                "spec.strategy.rollingSync.steps[{index}]: step {} selects no application and counts as done{}",
+                index + 1,
+                existing_values(step, &labels)
+            ),
+        });
     }
     problems
+}
+
+/// The values that exist of the labels that a step asks for; empty without any Application.
+fn existing_values(step: &Step, labels: &[Labels]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let keys: BTreeSet<&str> =
+        step.match_expressions.iter().map(|expression| expression.key.as_str()).collect();
+    let of_key = |key: &str| {
+        let values: BTreeSet<&str> =
+            labels.iter().filter_map(|labels| Some(labels.get(key)?.as_str())).collect();
+        match values.len() {
+            0 => format!("; no application has the label {key}"),
+            1 => format!("; the label {key} has the value {}", some_of(values, VALUES)),
+            _ => format!("; the label {key} has the values {}", some_of(values, VALUES)),
+        }
+    };
+    keys.into_iter().map(of_key).collect()
 }
 
 #[cfg(test)]
@@ -458,6 +490,51 @@ mod tests {
         }
     }
 
+    /// An operator that is not understood holds the set, as an unknown field does.
+    #[test]
+    fn what_is_not_understood_holds_the_set_as_315() {
+        let set = |strategy: Value| json!({"spec": {"strategy": strategy}});
+        let rolling =
+            |steps: Value| json!({"type": "RollingSync", "rollingSync": {"steps": steps}});
+        let cases = [
+            (rolling(json!([by("env", "In", &["dev"]), by("env", "NotIn", &["dev"])])), 0),
+            (rolling(json!([by("env", "Exists", &[])])), 1),
+            (rolling(json!([by("env", "DoesNotExist", &[])])), 1),
+            (rolling(json!([by("env", "in", &["dev"]), by("env", "", &["dev"])])), 2),
+            (rolling(json!([{"matchExpressions": [{"key": "env"}]}])), 1),
+            (rolling(json!([{}])), 0),
+            (rolling(json!([{"maxUpdate": "abc"}])), 0),
+            // Without steps nothing reads them.
+            (json!({"type": "AllAtOnce", "rollingSync": {"steps": [by("env", "Gt", &[])]}}), 0),
+        ];
+        for (strategy, want) in cases {
+            let found = strategy_problems(&set(strategy.clone()));
+            assert_eq!(found.len(), want, "{strategy}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_without_applications_names_the_values_that_there_are() {
+        let (dev, prod) = (labels(json!({"env": "dev"})), labels(json!({"env": "prod", "x": "1"})));
+        let all = [("a", &dev), ("b", &prod)];
+        let cases = [
+            (by("env", "In", &["staging"]), "; the label env has the values dev, prod"),
+            (by("x", "In", &["2"]), "; the label x has the value 1"),
+            (by("enw", "In", &["dev"]), "; no application has the label enw"),
+        ];
+        for (step, want) in cases {
+            let steps = steps(json!([step]));
+            let members = step_memberships(&steps, all);
+            let values = || vec![dev.clone(), prod.clone()];
+            let found = problems_of_memberships(&steps, &members, &values);
+            assert_eq!(found.len(), 1);
+            assert!(found[0].message.ends_with(want), "{}", found[0].message);
+        }
+        let steps = steps(json!([by("env", "In", &["dev"])]));
+        let found = problems_of_memberships(&steps, &BTreeMap::new(), &Vec::new);
+        assert!(found[0].message.ends_with("counts as done"), "{}", found[0].message);
+    }
+
     #[test]
     fn every_mistake_is_listed_and_names_its_field_as_315() {
         let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": [
@@ -469,7 +546,7 @@ mod tests {
         let (strategy, mut problems) = StepStrategy::read(Some(&strategy));
         let dev = labels(json!({"env": "dev"}));
         let members = step_memberships(strategy.steps(), [("foo", &dev)]);
-        problems.extend(problems_of_memberships(strategy.steps(), &members));
+        problems.extend(problems_of_memberships(strategy.steps(), &members, &|| vec![dev.clone()]));
         problems.sort();
         let found: Vec<(ProblemKind, Option<usize>)> =
             problems.iter().map(|problem| (problem.kind, problem.step)).collect();
@@ -478,8 +555,6 @@ mod tests {
             (ProblemKind::UnsupportedOperator, Some(2)),
             (ProblemKind::SelectedTwice, Some(1)),
             (ProblemKind::InvalidMaxUpdate, Some(1)),
-            (ProblemKind::EmptyStep, Some(0)),
-            (ProblemKind::EmptyStep, Some(2)),
         ];
         assert_eq!(found, want);
         let message = |at: usize| problems[at].message.as_str();

@@ -16,7 +16,7 @@ use super::application_set_status::is_conflict;
 use crate::watch::control_plane::{Cache, Origin, set_owner};
 use crate::watch::failure::{error_reason, has_code, is_gone};
 use crate::watch::object::{StoredObject, kind_api, kind_resource};
-use wavegate_api::run::{self, RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::run::{self, RolloutRunSpec, RolloutRunStatus, SinkMark};
 use wavegate_api::{ObjectKey, application_set};
 use wavegate_engine::merge_patch::merge_patch;
 
@@ -154,16 +154,17 @@ pub async fn write_status(
     patch_status(client, cache, run::RUN, run, status).await
 }
 
-/// Writes into the status of a run how many of its transitions are notified of.
+/// Writes into the status of a run how many of its transitions are notified of, and to whom.
 ///
 /// # Errors
 ///
 /// As [`create_run`].
-pub(in crate::act) async fn write_mark(
+pub(in crate::act) async fn write_marks(
     client: &Client,
     cache: &Cache,
     run: &StoredObject,
     notified: i64,
+    ahead: Vec<SinkMark>,
 ) -> Result<Written, kube::Error> {
     let stored = run.status();
     let stored = match stored.is_null() {
@@ -174,7 +175,7 @@ pub(in crate::act) async fn write_mark(
             Err(error) => return Ok(Written::Refused(format!("its status: {error}"))),
         },
     };
-    let status = RolloutRunStatus { notified: Some(notified), ..stored };
+    let status = RolloutRunStatus { notified: Some(notified), notified_sinks: ahead, ..stored };
     write_status(client, cache, run, &status).await
 }
 

@@ -7,8 +7,9 @@
 //!
 //! - **Nothing waits for it.** Reconciles add to the queues and go on.
 //! - **At least once.** Only transitions that are stored are sent. The run's status has the number
-//!   of those that are done with, written with its next status, or after a while on its own; what
-//!   follows it is sent again by the next process, with the same ids.
+//!   of those that are done with, written with its next status, or after a while on its own, and of
+//!   sinks that have got more than others theirs; what follows it is sent again by the next process,
+//!   with the same ids.
 //! - **Sinks do not wait for each other.** A message that cannot be delivered is tried again for an
 //!   hour; when too many wait, the oldest ones of that sink are dropped.
 //! - Policies and Secrets are read for each attempt, so that a correction takes effect.
@@ -22,6 +23,7 @@ mod progress;
 mod queue;
 mod reply;
 mod shared;
+mod sink_key;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -41,10 +43,11 @@ use turns::Turns;
 
 use self::connect::Connector;
 pub use self::failure::DeliveryFailure;
+pub use self::progress::Marks;
 pub use self::queue::NotificationCounts;
-use self::queue::SinkKey;
 pub use self::shared::Problems;
 use self::shared::Shared;
+use self::sink_key::SinkKey;
 use crate::act::events::Events;
 use crate::watch::control_plane::Cache;
 use wavegate_api::ObjectKey;
@@ -122,10 +125,10 @@ impl Notifier {
         }
     }
 
-    /// The mark of the run with this UID, for its status: how many of its first transitions are
+    /// The marks of the run with this UID, for its status: how many of its first transitions are
     /// done with. `None` when none was added by this process.
-    pub fn mark(&self, uid: &str) -> Option<i64> {
-        self.shared.state.lock().runs.mark(uid)
+    pub fn marks(&self, uid: &str) -> Option<Marks> {
+        self.shared.state.lock().runs.marks(uid)
     }
 
     /// Says once that the installed definition drops the mark of a run: nothing can be sent at

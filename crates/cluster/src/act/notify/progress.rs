@@ -1,49 +1,90 @@
-//! How far the transitions of a run are delivered: the mark in its status.
+//! How far the transitions of a run are delivered, to each sink: the marks in its status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::sink_key::SinkKey;
 use wavegate_api::ObjectKey;
+use wavegate_api::run::{RolloutRunStatus, SinkMark};
 use wavegate_rollout::notify::{self, Run};
 
 /// The mark of a run is written on its own when nothing has happened for so long: before that,
 /// it is written with the next status of the run, which costs no request.
 const QUIET: Duration = Duration::from_secs(10);
 
+/// The most sinks in a status that are ahead of others.
+const AHEAD: usize = 50;
+
+/// How far the sinks of a run are, for its status.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Marks {
+    /// How many of the first transitions all sinks are done with.
+    pub notified: i64,
+    /// The sinks that are done with more.
+    pub ahead: Vec<SinkMark>,
+}
+
+/// The marks in a status.
+pub(super) fn stored_marks(status: &RolloutRunStatus) -> Option<Marks> {
+    let ahead = status.notified_sinks.clone();
+    status.notified.map(|notified| Marks { notified, ahead })
+}
+
 /// How far a run is.
 pub(super) struct Progress {
     key: ObjectKey,
     /// The number of the last transition that was added to the queues.
     pub offered: i64,
-    /// The mark in the stored status.
-    pub stored: Option<i64>,
-    /// For how many sinks each transition waits.
-    open: BTreeMap<i64, usize>,
+    /// The marks in the stored status.
+    pub stored: Option<Marks>,
+    /// The transitions that wait, of each sink.
+    open: BTreeMap<SinkKey, BTreeSet<i64>>,
     /// When something happened last.
     changed: Instant,
 }
 
 impl Progress {
-    fn mark(&self) -> i64 {
-        self.open.first_key_value().map_or(self.offered, |(number, _)| number - 1)
-    }
-
-    /// When its mark is to be written.
-    fn due(&self) -> Option<Instant> {
-        (self.stored.is_none_or(|stored| stored < self.mark())).then(|| self.changed + QUIET)
-    }
-
-    /// Nothing more is done about a transition for one sink.
-    pub fn settle(&mut self, number: i64, now: Instant) {
-        self.changed = now;
-        if let Some(left) = self.open.get_mut(&number) {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.open.remove(&number);
-            }
+    fn marks(&self) -> Marks {
+        let mark = |open: &BTreeSet<i64>| open.first().map_or(self.offered, |first| first - 1);
+        let notified = self.open.values().map(mark).min().unwrap_or(self.offered);
+        let mut sinks: BTreeMap<&str, i64> = BTreeMap::new();
+        for (key, open) in &self.open {
+            // One that is listed twice.
+            let least = sinks.entry(key.id()).or_insert(i64::MAX);
+            *least = (*least).min(mark(open));
         }
+        let ahead = sinks.into_iter().filter(|(_, mark)| *mark > notified).take(AHEAD);
+        let sink_mark = |(sink, notified): (&str, i64)| SinkMark {
+            sink: sink.to_owned(),
+            notified,
+            ..SinkMark::default()
+        };
+        Marks { notified, ahead: ahead.map(sink_mark).collect() }
+    }
+
+    /// When its marks are to be written.
+    fn due(&self) -> Option<Instant> {
+        let now = self.marks();
+        let is_due = self.stored.as_ref().is_none_or(|stored| {
+            stored.notified < now.notified
+                || stored.notified == now.notified && stored.ahead != now.ahead
+        });
+        is_due.then(|| self.changed + QUIET)
+    }
+
+    /// Nothing more is done about a transition for a sink.
+    pub fn settle(&mut self, sink: &SinkKey, number: i64, now: Instant) {
+        self.changed = now;
+        if let Some(open) = self.open.get_mut(sink) {
+            open.remove(&number);
+        }
+    }
+
+    /// A sink is gone, and what waits for it.
+    pub fn forget(&mut self, sink: &SinkKey) {
+        self.open.remove(sink);
     }
 }
 
@@ -60,18 +101,35 @@ impl Runs {
         self.0.get_mut(uid)
     }
 
-    /// Transitions of a run are added: up to this number, for each of them so many sinks.
-    pub fn add(&mut self, run: &Run<'_>, after: i64, added: &[i64], sinks: usize, now: Instant) {
+    /// Transitions of a run are added, up to its last one: for each sink so many of those after
+    /// `after`. Those that wait for no sink that there is are done with.
+    pub fn add(
+        &mut self,
+        run: &Run<'_>,
+        after: i64,
+        added: Vec<(SinkKey, BTreeSet<i64>)>,
+        now: Instant,
+    ) {
         let progress = self.0.entry(run.uid.to_owned()).or_insert_with(|| Progress {
             key: run.key.clone(),
             offered: after,
-            stored: run.status.notified,
+            stored: stored_marks(run.status),
             open: BTreeMap::new(),
             changed: now,
         });
         progress.offered = notify::transition_count(run.status);
         progress.changed = now;
-        progress.open.extend(added.iter().map(|number| (*number, sinks)));
+        progress
+            .open
+            .retain(|key, open| !open.is_empty() || added.iter().any(|(added, _)| added == key));
+        for (key, numbers) in added {
+            progress.open.entry(key).or_default().extend(numbers);
+        }
+    }
+
+    /// A sink of all runs is gone.
+    pub fn forget_sink(&mut self, sink: &SinkKey) {
+        self.0.values_mut().for_each(|progress| progress.forget(sink));
     }
 
     /// When a mark is to be written.
@@ -79,14 +137,14 @@ impl Runs {
         self.0.values().filter_map(Progress::due).min()
     }
 
-    /// The mark of a run.
-    pub fn mark(&self, uid: &str) -> Option<i64> {
-        self.0.get(uid).map(Progress::mark)
+    /// The marks of a run.
+    pub fn marks(&self, uid: &str) -> Option<Marks> {
+        self.0.get(uid).map(Progress::marks)
     }
 
     /// The marks to write now: UID and name of the run, and the mark. The next attempt is after
     /// another pause. `None`: all that differ from the stored ones.
-    pub fn take_marks(&mut self, now: Option<Instant>) -> Vec<(String, ObjectKey, i64)> {
+    pub fn take_marks(&mut self, now: Option<Instant>) -> Vec<(String, ObjectKey, Marks)> {
         let mut due = Vec::new();
         for (uid, progress) in &mut self.0 {
             let Some(at) = progress.due() else { continue };
@@ -96,15 +154,15 @@ impl Runs {
                 }
                 progress.changed = now;
             }
-            due.push((uid.clone(), progress.key.clone(), progress.mark()));
+            due.push((uid.clone(), progress.key.clone(), progress.marks()));
         }
         due
     }
 
-    /// The mark of a run is stored.
-    pub fn stored(&mut self, uid: &str, mark: i64) {
+    /// The marks of a run are stored.
+    pub fn stored(&mut self, uid: &str, marks: Marks) {
         if let Some(progress) = self.0.get_mut(uid) {
-            progress.stored = Some(mark);
+            progress.stored = Some(marks);
         }
     }
 

@@ -1,7 +1,6 @@
 //! The messages that wait, by sink, and what became of the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,8 @@ use tokio::time::Instant;
 
 use super::failure::DeliveryFailure;
 use super::message::Message;
-use super::progress::Runs;
+use super::progress::{Runs, stored_marks};
+use super::sink_key::SinkKey;
 use wavegate_api::ObjectKey;
 use wavegate_api::policy::Sink;
 use wavegate_rollout::notify::{self, Run};
@@ -21,34 +21,6 @@ pub(super) const MAX_WAITING: usize = 100;
 const TRIED_FOR: Duration = Duration::from_secs(3600);
 /// How often the log says of a sink that messages fail.
 const SAY_AGAIN: Duration = Duration::from_secs(300);
-
-/// A sink. That of an edited list is found again by what it says, else by its place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SinkKey {
-    pub policy: ObjectKey,
-    pub index: usize,
-    digest: u64,
-}
-
-impl SinkKey {
-    fn of(namespace: &str, rule: &SinkRule) -> Self {
-        let policy = ObjectKey::new(namespace, &rule.policy);
-        Self { policy, index: rule.index, digest: digest(&rule.sink) }
-    }
-
-    /// Its place in a list; `None` when it was removed.
-    pub fn place(&self, sinks: &[Sink]) -> Option<usize> {
-        let same = sinks.iter().position(|sink| digest(sink) == self.digest);
-        same.or((self.index < sinks.len()).then_some(self.index))
-    }
-}
-
-fn digest(sink: &Sink) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let secret = sink.secret_ref.as_ref().map(|secret| &secret.name);
-    (&sink.url, secret, sink.format).hash(&mut hasher);
-    hasher.finish()
-}
 
 /// What became of the messages of a sink since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,9 +120,10 @@ impl State {
             return false;
         }
         let progress = self.runs.get_mut(run.uid);
+        let is_new = progress.is_none();
         let after = match progress {
             Some(progress) => {
-                progress.stored = run.status.notified;
+                progress.stored = stored_marks(run.status);
                 progress.offered
             }
             // Without a mark there was no sink yet.
@@ -173,14 +146,31 @@ impl State {
                 "transitions are not notified of, since the timeline of the run has them no more"
             );
         }
-        let added: Vec<i64> = messages.iter().map(|message| message.number).collect();
-        self.runs.add(&run, after, &added, sinks.len(), now);
-        let mut dropped = Vec::new();
-        for rule in sinks {
+        // What a sink has got from an earlier process is not sent to it again, since another one has
+        // not.
+        let had = |key: &SinkKey| {
+            let marks = run.status.notified_sinks.iter().filter(|_| is_new);
+            marks.filter(|mark| mark.sink == key.id()).map(|mark| mark.notified).max()
+        };
+        let of_sink = |rule: &SinkRule| {
             let key = SinkKey::of(&run.key.namespace, rule);
+            let had = had(&key).unwrap_or(after);
+            let left = messages.iter().filter(|message| message.number > had).cloned();
+            (key, left.collect::<Vec<_>>())
+        };
+        let added: Vec<(SinkKey, Vec<Arc<Message>>)> = sinks.iter().map(of_sink).collect();
+        let numbers = |(key, left): &(SinkKey, Vec<Arc<Message>>)| {
+            (key.clone(), left.iter().map(|message| message.number).collect())
+        };
+        self.runs.add(&run, after, added.iter().map(numbers).collect(), now);
+        let mut dropped = Vec::new();
+        for (key, left) in added {
+            if left.is_empty() {
+                continue;
+            }
             let queue = self.queues.entry(key.clone()).or_default();
             let until = now + TRIED_FOR;
-            queue.waiting.extend(messages.iter().map(|message| (Arc::clone(message), until)));
+            queue.waiting.extend(left.into_iter().map(|message| (message, until)));
             let surplus = queue.waiting.len().saturating_sub(MAX_WAITING);
             let surplus = queue.waiting.drain(..surplus);
             dropped.extend(surplus.map(|(message, _)| (key.clone(), message)));
@@ -221,7 +211,7 @@ impl State {
     /// A message was delivered.
     pub fn sent(&mut self, key: &SinkKey, index: usize, message: &Arc<Message>, now: Instant) {
         self.end(key, message);
-        self.settle(message, now);
+        self.settle(key, message, now);
         let kept = self.kept.entry((key.policy.clone(), index)).or_default();
         kept.counts.sent += 1;
         kept.said_at = None;
@@ -254,7 +244,8 @@ impl State {
     /// A sink is gone, and with it what waits for it.
     pub fn forget_sink(&mut self, key: &SinkKey, now: Instant) {
         let queue = self.queues.remove(key).unwrap_or_default();
-        queue.waiting.iter().for_each(|(message, _)| self.settle(message, now));
+        queue.waiting.iter().for_each(|(message, _)| self.settle(key, message, now));
+        self.runs.forget_sink(key);
     }
 
     /// The work on a sink has ended by a bug: its first message is not tried again.
@@ -304,7 +295,7 @@ impl State {
         why: DeliveryFailure,
         now: Instant,
     ) {
-        self.settle(message, now);
+        self.settle(key, message, now);
         let kept = self.kept.entry((key.policy.clone(), index)).or_default();
         *kept.counts.failed.entry(why).or_default() += 1;
         if matches!(why, DeliveryFailure::Dropped | DeliveryFailure::Expired)
@@ -317,10 +308,10 @@ impl State {
         }
     }
 
-    /// Nothing more is done about a message for one of its sinks.
-    fn settle(&mut self, message: &Message, now: Instant) {
+    /// Nothing more is done about a message for a sink.
+    fn settle(&mut self, key: &SinkKey, message: &Message, now: Instant) {
         if let Some(progress) = self.runs.get_mut(&message.run) {
-            progress.settle(message.number, now);
+            progress.settle(key, message.number, now);
         }
     }
 }

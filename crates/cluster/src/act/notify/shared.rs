@@ -1,6 +1,6 @@
 //! What the workers of all sinks share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,19 +13,27 @@ use tokio::time::Instant;
 use turns::Turns;
 
 use super::connect::Connector;
+use super::progress::Marks;
 use super::queue::State;
 use crate::act::control_plane::rollout_run::{self, Written};
 use crate::act::events::{EventRecord, Events};
 use crate::watch::control_plane::Cache;
 use crate::watch::failure::error_reason;
+use crate::watch::object::StoredObject;
 use wavegate_api::ObjectKey;
 use wavegate_api::policy::{RolloutPolicySpec, Sink};
 
 /// Pause before a sink with a problem is checked again.
 const CHECK_AGAIN: Duration = Duration::from_secs(60);
 
-/// What is wrong with sinks: by policy, and by their index in its list.
-pub type Problems = BTreeMap<ObjectKey, BTreeMap<usize, String>>;
+/// What is wrong with sinks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems {
+    /// By policy, and by their index in its list.
+    pub found: BTreeMap<ObjectKey, BTreeMap<usize, String>>,
+    /// The policies whose sinks were checked: of others it is not known.
+    pub checked: BTreeSet<ObjectKey>,
+}
 
 pub(super) struct Shared {
     pub(super) client: Client,
@@ -57,7 +65,7 @@ impl Shared {
     /// Checks the sinks of a policy, without sending anything.
     pub(super) async fn check(&self, policy: ObjectKey) {
         let sinks = self.sinks_of(&policy).unwrap_or_default();
-        let known = self.problems.borrow().get(&policy).cloned().unwrap_or_default();
+        let known = self.problems.borrow().found.get(&policy).cloned().unwrap_or_default();
         for (index, _) in known.range(sinks.len()..) {
             self.report(&policy, *index, None);
         }
@@ -69,11 +77,13 @@ impl Shared {
             };
             self.report(&policy, index, problem);
         }
+        self.problems.send_if_modified(|problems| problems.checked.insert(policy));
     }
 
     /// Records what is wrong with a sink, or that nothing is.
     pub(super) fn report(&self, policy: &ObjectKey, index: usize, problem: Option<String>) {
         let has_problems = self.problems.send_if_modified(|problems| {
+            let problems = &mut problems.found;
             let of_policy = problems.get_mut(policy);
             match problem {
                 Some(problem) => {
@@ -90,7 +100,7 @@ impl Shared {
                 }
             }
         });
-        if has_problems || self.problems.borrow().contains_key(policy) {
+        if has_problems || self.problems.borrow().found.contains_key(policy) {
             self.state.lock().look_again(policy, Instant::now() + CHECK_AGAIN);
             self.changed.notify_one();
         }
@@ -104,11 +114,11 @@ impl Shared {
             state.runs.retain(|uid, key| stored(uid, key).is_some());
             state.runs.take_marks(now)
         };
-        for (uid, key, mark) in due {
+        for (uid, key, marks) in due {
             let Some(run) = stored(&uid, &key) else { continue };
-            match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
+            match self.write_marks_of(&run, &marks).await {
                 Ok(Written::Done(_) | Written::Unchanged) => {
-                    self.state.lock().runs.stored(&uid, mark);
+                    self.state.lock().runs.stored(&uid, marks);
                 }
                 // It has changed, and is tried again.
                 Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}
@@ -117,6 +127,15 @@ impl Shared {
                 }
             }
         }
+    }
+
+    async fn write_marks_of(
+        &self,
+        run: &StoredObject,
+        marks: &Marks,
+    ) -> Result<Written, kube::Error> {
+        let Marks { notified, ahead } = marks.clone();
+        rollout_run::write_marks(&self.client, &self.runs, run, notified, ahead).await
     }
 
     /// Says in an Event about the policy what became of a message.

@@ -57,6 +57,11 @@ fn offer(state: &mut State, sinks: &[SinkRule], status: &RolloutRunStatus, now: 
     state.offer(sinks, Run { key: &key, uid: "u1", set: "shop", status }, now)
 }
 
+/// How many of the first transitions all sinks of the run are done with.
+fn notified(state: &State) -> Option<i64> {
+    state.runs.marks("u1").map(|marks| marks.notified)
+}
+
 fn failed(counts: &NotificationCounts, why: DeliveryFailure) -> u64 {
     counts.failed.get(&why).copied().unwrap_or_default()
 }
@@ -82,7 +87,7 @@ async fn a_thousand_transitions_for_a_dead_sink_stay_bounded() {
     assert_eq!((counts.waiting, failed(&counts, DeliveryFailure::Dropped)), (MAX_WAITING, 900));
     let key = state.take_idle().remove(0);
     assert_eq!(state.next(&key, now).unwrap().number, 901, "the oldest ones are dropped");
-    assert_eq!(state.runs.mark("u1"), Some(900));
+    assert_eq!(notified(&state), Some(900));
 }
 
 #[tokio::test]
@@ -97,7 +102,7 @@ async fn a_message_is_given_up_after_an_hour() {
     assert_eq!(state.next(&key, now + Duration::from_secs(3600)).unwrap().number, 2);
     assert!(state.next(&key, later + Duration::from_secs(3600)).is_none());
     assert_eq!(failed(&state.counts()[0].2, DeliveryFailure::Expired), 2);
-    assert_eq!(state.runs.mark("u1"), Some(2), "what was given up is done with");
+    assert_eq!(notified(&state), Some(2), "what was given up is done with");
 }
 
 #[tokio::test]
@@ -108,25 +113,75 @@ async fn the_mark_is_before_the_first_transition_that_a_sink_has_not_got() {
         let message = state.next(key, now).unwrap();
         state.sent(key, key.index, &message, now);
     };
-    assert_eq!((state.runs.mark("u1"), state.due()), (Some(0), None));
+    assert_eq!((notified(&state), state.due()), (Some(0), None));
     (0..3).for_each(|_| deliver(&mut state, &one));
-    assert_eq!(state.runs.mark("u1"), Some(0));
+    assert_eq!(notified(&state), Some(0));
     deliver(&mut state, &two);
     let message = state.next(&two, now).unwrap();
     state.refused(&two, 1, &message, now);
-    assert_eq!(state.runs.mark("u1"), Some(2));
+    assert_eq!(notified(&state), Some(2));
     // It is written after a while without news, once, unless that fails.
     let (quiet, too_early) = (now + Duration::from_secs(10), now + Duration::from_secs(9));
     assert_eq!(state.due(), Some(quiet));
     assert!(state.runs.take_marks(Some(too_early)).is_empty());
     let key = ObjectKey::new("default", "shop-1");
-    assert_eq!(state.runs.take_marks(Some(quiet)), [("u1".to_owned(), key, 2)]);
+    let marks = state.runs.marks("u1").unwrap();
+    assert_eq!(marks.ahead.iter().map(|mark| mark.notified).collect::<Vec<_>>(), [3]);
+    assert_eq!(state.runs.take_marks(Some(quiet)), [("u1".to_owned(), key, marks.clone())]);
     assert!(state.runs.take_marks(Some(quiet)).is_empty());
-    state.runs.stored("u1", 2);
+    state.runs.stored("u1", marks);
     assert_eq!(state.due(), None);
     // A sink that is removed needs nothing more.
     state.forget_sink(&two, quiet);
-    assert_eq!(state.runs.mark("u1"), Some(3));
+    assert_eq!(notified(&state), Some(3));
+}
+
+/// After each restart, a sink that works got all transitions again that a dead one had not got.
+#[tokio::test]
+async fn a_dead_sink_makes_no_other_one_receive_anything_twice() {
+    let now = Instant::now();
+    let urls = |urls: &[&str]| rules(&urls.iter().map(|url| sink(url)).collect::<Vec<_>>());
+    let (alive, dead) = ("https://alive/", "https://dead/");
+    // What each sink waits for in a new process, and what it stores once one of them has got all.
+    let restarted = |sinks: &[SinkRule], status: &RolloutRunStatus| {
+        let mut state = State::default();
+        offer(&mut state, sinks, status, now);
+        let mut waits: Vec<(usize, Vec<i64>)> = Vec::new();
+        for key in state.take_idle() {
+            let mut numbers = Vec::new();
+            while let Some(message) = state.next(&key, now) {
+                numbers.push(message.number);
+                match sinks[key.index].sink.url == alive {
+                    true => state.sent(&key, key.index, &message, now),
+                    false => break,
+                }
+            }
+            waits.push((key.index, numbers));
+        }
+        waits.sort();
+        (waits, state.runs.marks("u1").unwrap())
+    };
+    let both = urls(&[alive, dead]);
+    let (waits, marks) = restarted(&both, &status(3, Some(0)));
+    assert_eq!(waits, [(0, vec![1, 2, 3]), (1, vec![1])]);
+    let of = |transitions: i64, marks: &Marks| RolloutRunStatus {
+        notified_sinks: marks.ahead.clone(),
+        ..status(transitions, Some(marks.notified))
+    };
+    assert_eq!((marks.notified, marks.ahead.len()), (0, 1));
+    for _ in 0..3 {
+        let (waits, again) = restarted(&both, &of(3, &marks));
+        assert_eq!((waits, &again), (vec![(1, vec![1])], &marks));
+    }
+    // What has happened since is new to both, and an edited list is the same.
+    let (waits, _) = restarted(&urls(&[dead, alive]), &of(5, &marks));
+    assert_eq!(waits, [(0, vec![1]), (1, vec![4, 5])]);
+    // A sink that is not known gets what any other one has not got.
+    let (waits, _) = restarted(&urls(&[alive, dead, "https://new/"]), &of(3, &marks));
+    assert_eq!(waits, [(1, vec![1]), (2, vec![1])]);
+    // A mark of an earlier version has none of single sinks.
+    let (waits, _) = restarted(&both, &status(3, Some(2)));
+    assert_eq!(waits, [(0, vec![3]), (1, vec![3])]);
 }
 
 #[tokio::test]
@@ -402,7 +457,7 @@ async fn what_is_wrong_with_a_sink_is_known_without_a_request_until_it_is_mended
     let url = format!("http://{address}/");
     world.policy("1", &[json!({"url": url, "secretRef": {"name": "hook"}}), sink(&url)]);
     let policy = ObjectKey::new("default", "p");
-    let problems = || world.notifier.problems().borrow().get(&policy).cloned();
+    let problems = || world.notifier.problems().borrow().found.get(&policy).cloned();
     let mut changes = world.notifier.problems();
     while problems().is_none() {
         tokio::time::timeout(WAIT, changes.changed()).await.unwrap().unwrap();

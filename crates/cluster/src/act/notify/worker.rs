@@ -11,8 +11,8 @@ use turns::{Caller, WorkLength};
 use super::connect::Ready;
 use super::failure::{DeliveryFailure, Failed};
 use super::message::Message;
-use super::queue::SinkKey;
 use super::shared::Shared;
+use super::sink_key::SinkKey;
 
 /// The first and the longest pause after a failed attempt; up to as much of jitter is added.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));

@@ -444,3 +444,52 @@ async fn a_skip_while_a_run_goes_back_is_reported_as_st_073() {
     let live = |live: &Value| live["operation"]["sync"]["revision"] == "r1";
     world.until("Application", "app", live).await;
 }
+
+/// The timeline named nobody for a skip, its undo, a pause and a resume.
+#[tokio::test]
+async fn the_timeline_says_who_paused_resumed_and_skipped_as_st_005() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    // With one that is not skipped, so that the run goes on.
+    world.create("ApplicationSet", "set", fleet(&[("app", "dev"), ("b", "dev")], rolling())).await;
+    for name in ["app", "b"] {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    let phase = |phase: &'static str| move |run: &Value| run["status"]["phase"] == phase;
+    let has = |what: &'static str, subject: &'static str, by: &'static str| {
+        move |run: &Value| {
+            let timeline = run["status"]["timeline"].as_array().cloned().unwrap_or_default();
+            let text =
+                |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+            timeline.iter().any(|entry| {
+                entry["what"] == what
+                    && text(entry, "subject") == subject
+                    && text(entry, "by") == by
+            })
+        }
+    };
+    let annotate = |annotations: Value| json!({"metadata": {"annotations": annotations}});
+    world.until(RUN, "set-1", |run| run["status"]["phase"].is_string()).await;
+    let paused = json!({"wavegate.dev/paused": "freeze", "wavegate.dev/paused-by": "ann"});
+    world.patch("ApplicationSet", "set", annotate(paused)).await;
+    world.until(RUN, "set-1", has("Paused", "", "ann")).await;
+    let skipped = json!({"skip": ["app"], "skips": [{"by": "eve", "applications": ["app"]}]});
+    world.patch(RUN, "set-1", json!({ "spec": skipped })).await;
+    world.until(RUN, "set-1", has("Skipped", "app", "eve")).await;
+    let undone = json!({"skip": [], "skips": [
+        {"by": "eve", "applications": ["app"]}, {"by": "bob", "applications": ["app"], "undo": true}]});
+    world.patch(RUN, "set-1", json!({ "spec": undone })).await;
+    world.until(RUN, "set-1", has("Unskipped", "app", "bob")).await;
+    let resumed = json!({"wavegate.dev/paused": null, "wavegate.dev/paused-by": null,
+        "wavegate.dev/resumed-by": "kim"});
+    world.patch("ApplicationSet", "set", annotate(resumed)).await;
+    world.until(RUN, "set-1", has("Resumed", "", "kim")).await;
+    // Who does not say so is not taken for the last one who did.
+    world.patch("ApplicationSet", "set", annotate(json!({"wavegate.dev/paused": "x"}))).await;
+    world.until(RUN, "set-1", has("Paused", "", "")).await;
+    world.until(RUN, "set-1", phase("Paused")).await;
+    let set = world.until("ApplicationSet", "set", |_| true).await;
+    let known = set["status"]["conditions"].as_array().unwrap().iter();
+    let invalid =
+        known.filter(|one| one["type"] == "InvalidRolloutConfig" && one["status"] == "True");
+    assert_eq!(invalid.count(), 0, "its annotations are known: {}", set["status"]["conditions"]);
+}

@@ -46,7 +46,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::application_set::deletion::approval::DeletionApproval;
 use crate::application_set::generate::generated::Generated;
@@ -57,7 +57,7 @@ use crate::application_set::status::stored::{MESSAGE_LIMIT, StoredApplicationSet
 use crate::desired::inputs::{CLUSTER_SECRETS, Finding};
 use crate::rollout::policy::Max;
 use crate::rollout::status::cut;
-use wavegate_api::annotations::{APPROVED_DELETIONS, FOUND};
+use wavegate_api::annotations::{APPROVED_DELETIONS, EXISTED, FOUND};
 use wavegate_api::conditions::application_set::reason;
 use wavegate_engine::names::some_of;
 
@@ -94,7 +94,7 @@ pub struct HoldReasons<'a> {
 }
 
 /// That a plan deletes more Applications than the policies of a set permit (ST-050). `exist` is
-/// how many the set has.
+/// how many the set had before the change.
 pub(crate) fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<String> {
     let exceeded = limits.iter().find_map(|(policy, max)| {
         // A share of one is at least one.
@@ -190,6 +190,23 @@ pub(crate) fn hold(
     };
     let message = message(set, &why, writes.held.as_ref(), &hash);
     HoldDecision { held: Some(HeldDeletions { reason, message }), annotations: kept }
+}
+
+/// Stores how many Applications a set had before it was to delete some, as long as it has any that it
+/// does not generate: what is created in the meantime is no more to delete from.
+pub(crate) fn remember(
+    decision: &mut HoldDecision,
+    set: &StoredApplicationSet,
+    had: Option<usize>,
+) {
+    if had == set.existed {
+        return;
+    }
+    let value = had.map_or(Value::Null, |had| had.to_string().into());
+    let annotations = decision.annotations.get_or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(annotations) = annotations {
+        annotations.insert(EXISTED.to_owned(), value);
+    }
 }
 
 /// The most generators or sets in a message, and the most characters of each.

@@ -307,10 +307,16 @@ impl Collector {
             .iter()
             .map(|wanted| (wanted.name.to_string(), wanted.steps.clone()))
             .collect();
+        let labels = || applications.iter().map(|wanted| labels_of(&wanted.original())).collect();
         Generated {
             generation: set.generation(),
             generators: elements.map(spec_digest).collect(),
-            rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
+            rollout_problems: rollout::all_problems(
+                &strategy_problems,
+                &strategy,
+                &memberships,
+                &labels,
+            ),
             misspelt: steps::strategy_problems(set),
             has_steps: settings.progressive_syncs && !strategy.steps().is_empty(),
             deletes_in_reverse: is_reverse(set),

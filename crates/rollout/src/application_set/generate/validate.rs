@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::application_set::generate::shape;
 use crate::desired::Generation;
 use wavegate_api::live::LiveSpec;
+use wavegate_api::unknown::nearest_name;
 use wavegate_api::{ApplicationDestination, Cluster, read_leniently};
 
 /// The input of a validation.
@@ -111,7 +112,9 @@ pub fn problem_of_target(target: &DeployTarget, known: &KnownTargets) -> Option<
             "" => String::new(),
             namespace => format!(" in namespace {namespace}"),
         };
-        return Some(format!("spec.project: AppProject {project} does not exist{place}"));
+        let near = nearest_name(project, known.projects.iter().map(AsRef::as_ref));
+        let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return Some(format!("spec.project: AppProject {project} does not exist{place}{hint}"));
     }
     destination_problem(target, &known.clusters)
 }

@@ -64,6 +64,14 @@ pub(crate) fn misconfigured(old: &Status, new: &Status) -> Option<SetEvent> {
     Some(SetEvent::warning(reason, "Rollout", text))
 }
 
+/// Deletions that wait for a person are reported when they are held, and when they are others.
+pub(crate) fn deletions_held(old: &Status, new: &Status) -> Option<SetEvent> {
+    let kind = condition::DELETIONS_HELD;
+    let held = new.condition(kind).filter(|held| held.status == "True")?;
+    let changed = old.condition(kind) != Some(held);
+    changed.then(|| SetEvent::warning(condition::DELETIONS_HELD, "Delete", held.message.clone()))
+}
+
 /// Transitions of the rollout: an opened step, its completion, and Applications
 /// that were moved on without a sync.
 pub fn rollout_events(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<SetEvent> {

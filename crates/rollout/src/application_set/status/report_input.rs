@@ -141,9 +141,12 @@ pub fn read_application(live: &Value) -> ApplicationReport {
         let revisions = &start.revisions;
         start.goes_back && (revisions.is_empty() || *revisions == observed.revisions)
     };
-    let back = RunStart::of(live).filter(is_of_target).map(|start| start.good);
+    let started = RunStart::of(live);
+    let started_spec = started.as_ref().map(|start| start.spec.clone());
+    let back = started.filter(is_of_target).map(|start| start.good);
     let mut application = ApplicationReport {
         held_at: back.filter(|good| !good.is_empty()),
+        started_spec,
         observed,
         record: record::read_record(live),
         labels: labels_of(live),
@@ -261,8 +264,18 @@ fn detail(app: &LiveApplication, application: &ApplicationReport) -> (String, Op
     }
     let conditions = &app.status.conditions;
     let condition = conditions.iter().find(|one| of_application::is_error(&one.type_));
-    // A warning may explain why an Application is not in sync after its sync.
-    let condition = condition.or(conditions.first().filter(|_| state.is_some()));
+    // A warning may explain why an Application is not in sync after its sync: one about its
+    // resources, and not about settings without effect.
+    let explains = |kind: &str| {
+        let warnings = [
+            of_application::SHARED_RESOURCE_WARNING,
+            of_application::REPEATED_RESOURCE_WARNING,
+            of_application::EXCLUDED_RESOURCE_WARNING,
+        ];
+        warnings.contains(&kind)
+    };
+    let mut warnings = conditions.iter().filter(|one| state.is_some() && explains(&one.type_));
+    let condition = condition.or_else(|| warnings.next());
     match (condition, resource) {
         (Some(found), _) => {
             (found.message.clone(), found.last_transition_time.as_ref().map(|at| at.0))

@@ -16,8 +16,8 @@ use crate::rollout::status::{self as entries, cut, json_bytes};
 use crate::rollout::steps::Labels;
 use crate::rollout::unknown_fields::Room;
 use wavegate_api::annotations::{
-    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, PAUSED, RESOURCES_FINALIZER, annotation_of,
-    finalizers_of, unknown_of_set,
+    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, EXISTED, PAUSED, PAUSED_BY, RESOURCES_FINALIZER,
+    RESUMED_BY, annotation_of, finalizers_of, unknown_of_set,
 };
 use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
@@ -45,12 +45,18 @@ pub struct StoredApplicationSet {
     pub finalizers: Vec<String>,
     /// Whether a refresh is requested (AS-420).
     pub is_refreshing: bool,
+    /// How many Applications it had before it was to delete some, if that is stored.
+    pub existed: Option<usize>,
     /// What its generators found last, if that is stored.
     pub found: Option<GeneratorHistory>,
     /// The deletions that a person approves, as their hash.
     pub approved_deletions: Option<String>,
     /// Why a person has paused it, if one has (ST-020).
     pub paused: Option<String>,
+    /// Who has paused it, and who has resumed it last, as far as they said so.
+    pub paused_by: Option<String>,
+    /// The same of who has resumed it.
+    pub resumed_by: Option<String>,
     /// Its annotations that have no effect, in words.
     pub unknown_annotations: Vec<String>,
     /// Its labels, which policies select by.
@@ -70,9 +76,12 @@ impl StoredApplicationSet {
             is_deleting: set.is_deleting(),
             finalizers: finalizers_of(set).map(str::to_owned).collect(),
             is_refreshing: annotation_of(set, APPLICATION_SET_REFRESH).is_some(),
+            existed: annotation_of(set, EXISTED).and_then(|text| text.parse().ok()),
             found: GeneratorHistory::read(set),
             approved_deletions: annotation_of(set, APPROVED_DELETIONS).map(str::to_owned),
             paused: annotation_of(set, PAUSED).map(str::to_owned),
+            paused_by: annotation_of(set, PAUSED_BY).map(str::to_owned),
+            resumed_by: annotation_of(set, RESUMED_BY).map(str::to_owned),
             unknown_annotations: unknown_of_set(set),
             labels: labels_of(set),
             status: Status::read(status),

@@ -26,6 +26,8 @@ pub struct ApplicationReport {
     pub blocking: Blocking,
     /// The last good revisions to which a run has taken it back from its present target (ST-061).
     pub held_at: Option<Vec<String>>,
+    /// The digest of the generated spec with which a run started it last, if one has.
+    pub started_spec: Option<String>,
     /// Its deletion, if it is being deleted.
     pub deletion: Option<Deletion>,
     /// An operation would only prune.
@@ -97,6 +99,7 @@ impl ApplicationReport {
             health: String::new(),
             blocking: Blocking::default(),
             held_at: None,
+            started_spec: None,
             deletion: None,
             only_prunes: false,
             initiator: Initiator::default(),

@@ -244,6 +244,20 @@ impl Report {
             && member.live.as_ref().is_none_or(rests)
     }
 
+    /// The steps that match no Application, counted from 0, once all are written as generated: a
+    /// step may be about one that could not be created.
+    pub fn empty_steps(&self) -> Vec<usize> {
+        let is_known = self.is_rolling() && self.set.status.is_up_to_date;
+        let selects = |step: &Step| {
+            let live = self.members.values().filter_map(|member| member.live.as_ref());
+            live.map(|live| &live.labels).any(|labels| step.rule.selects(labels))
+        };
+        let empty = self.steps.iter().enumerate().filter(|(_, step)| {
+            is_known && !self.members.is_empty() && step.count.total == 0 && !selects(step)
+        });
+        empty.map(|(index, _)| index).collect()
+    }
+
     /// The Applications that no step selects and that need a manual sync.
     pub fn outside(&self) -> impl Iterator<Item = &str> {
         let outside = self.members.iter().filter(|(_, member)| self.is_outside(member));

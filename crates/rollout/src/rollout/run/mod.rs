@@ -52,6 +52,11 @@ use super::gate::Gate;
 use super::run_input::RunInput;
 use super::snapshot::{RolloutSnapshot, Row};
 
+/// Whether the text of a status has a target of an Application in quarantine (ST-060).
+pub fn holds_target(quarantine: &str, application: &str, spec: &str, revisions: &[String]) -> bool {
+    quarantine::Quarantine::read(quarantine).has_target(application, spec, revisions)
+}
+
 /// The run during one reconcile.
 #[derive(Debug)]
 pub(super) struct RunStepper<'a> {

@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use super::target_set::{
-    CAPACITY, Short, TargetSet, digest_of, digest_of_revisions, digest_of_spec, digests_text,
-    read_digests,
+    ANY, CAPACITY, Short, TargetSet, digest, digest_of, digest_of_revisions, digest_of_spec,
+    digests_text, read_digests,
 };
 use crate::rollout::phase::{Observed, Phase};
 use crate::rollout::snapshot::Row;
@@ -181,6 +181,17 @@ impl Quarantine {
         self.left_out.has(row) || self.run_of(row).is_some()
     }
 
+    /// Whether a run was ended that this target of an Application is of.
+    pub fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
+        let target = digest(application, spec, revisions);
+        let of_spec = digest(application, spec, &[ANY.to_owned()]);
+        let of_revisions = digest_of_revisions(revisions);
+        self.runs.iter().any(|run| {
+            let is_of_run = run.specs.contains(&of_spec) && run.revisions.contains(&of_revisions);
+            run.targets.contains(&target) || is_of_run && !run.unchanged.contains(&target)
+        })
+    }
+
     /// The number of the run that its target is of.
     pub fn run_of(&self, row: &Row<'_>) -> Option<u64> {
         self.runs.iter().rev().find(|run| run.has(row)).map(|run| run.number)
@@ -333,7 +344,6 @@ fn deployed_of<'a>(row: &Row<'a>) -> &'a [String] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target_set::digest;
     use super::*;
 
     fn ended(number: u64, applications: usize) -> EndedRun {

@@ -379,7 +379,14 @@ impl State {
             let row = facts.rows.iter().find(|row| row.member.name == name);
             row.is_some_and(|row| row.phase() == Some(Phase::Healthy) && row.run.failure.is_none())
         };
-        timeline::compare(&self.before, &mut status, is_well, now);
+        let speakers = timeline::Speakers {
+            skips: &self.spec.skips,
+            skip: &self.spec.skip,
+            is_paused: self.is_paused.is_some(),
+            paused_by: input.paused_by.filter(|_| input.paused.is_some()),
+            resumed_by: input.resumed_by.filter(|_| input.paused.is_none()),
+        };
+        timeline::compare(&self.before, &mut status, speakers, is_well, now);
         let ends_by_time =
             !status.phase.has_ended() && estimate::ends_by_time(&status, facts.kinds);
         // What a new one follows is not among those before it yet.

@@ -13,6 +13,9 @@ use crate::rollout::snapshot::Row;
 /// The most targets in the text of a status: the first ones by digest.
 pub const CAPACITY: usize = 10_000;
 
+/// In the place of a part that may be any.
+pub(super) const ANY: &str = "*";
+
 /// The beginning of a digest.
 pub(super) type Short = [u8; 4];
 
@@ -70,12 +73,12 @@ pub(super) fn read_digests(text: &str) -> BTreeSet<Short> {
 
 /// Of an Application with its spec, whatever its revisions.
 pub(super) fn digest_of_spec(row: &Row<'_>) -> Option<Short> {
-    Some(digest(row.member.name, row.member.spec?, &["*".to_owned()]))
+    Some(digest(row.member.name, row.member.spec?, &[ANY.to_owned()]))
 }
 
 /// Of the revisions of all sources, whatever the Application.
 pub(super) fn digest_of_revisions(revisions: &[String]) -> Short {
-    digest("*", "*", revisions)
+    digest(ANY, ANY, revisions)
 }
 
 /// Of the target of an Application.

@@ -239,6 +239,8 @@ impl Fleet {
                 set: "shop",
                 rules: &rules,
                 paused: self.paused.as_deref(),
+                paused_by: None,
+                resumed_by: None,
                 run,
                 records_runs: self.records_runs,
                 hides_runs: self.hides_runs,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::notify;
 use wavegate_api::Time;
-use wavegate_api::run::{RolloutRunStatus, RunPhase, TimelineEntry};
+use wavegate_api::run::{RolloutRunStatus, RunPhase, SkipRequest, TimelineEntry};
 use wavegate_api::time::stored_time;
 
 /// How many are kept.
@@ -35,11 +35,37 @@ pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Ti
     status.timeline.drain(..surplus);
 }
 
+/// Who has said what about a run, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speakers<'a> {
+    pub skips: &'a [SkipRequest],
+    /// The names that are skipped.
+    pub skip: &'a [String],
+    /// Whether the set is paused: a run may also end while it is.
+    pub is_paused: bool,
+    /// Who has paused the set, while it is paused by a person.
+    pub paused_by: Option<&'a str>,
+    /// Who has resumed it, while it is not.
+    pub resumed_by: Option<&'a str>,
+}
+
+impl Speakers<'_> {
+    /// Who has skipped an Application last, or taken it in again.
+    fn of_skip(&self, application: &str, undo: bool) -> String {
+        let is_about = |one: &&SkipRequest| {
+            one.undo == undo && one.applications.iter().any(|name| name == application)
+        };
+        let last = self.skips.iter().rev().find(is_about);
+        last.map(|one| one.by.clone()).unwrap_or_default()
+    }
+}
+
 /// Adds what differs between two states of a run. `is_well`: whether an Application is Healthy for
 /// its target.
 pub(super) fn compare(
     old: &RolloutRunStatus,
     new: &mut RolloutRunStatus,
+    speakers: Speakers<'_>,
     is_well: impl Fn(&str) -> bool,
     now: Timestamp,
 ) {
@@ -116,15 +142,36 @@ pub(super) fn compare(
     }
     for skipped in new.skipped.iter().filter(|name| !old.skipped.contains(name)) {
         let (what, subject) = ("Skipped", skipped.clone());
-        found.push(Transition { what, subject, ..Transition::default() });
+        let by = speakers.of_skip(skipped, false);
+        found.push(Transition { what, subject, by, ..Transition::default() });
+    }
+    // One that is gone, or that a list of names had no place for, is not taken in again.
+    let is_taken_in = |name: &&String| !new.skipped.contains(name) && !speakers.skip.contains(name);
+    for name in old.skipped.iter().filter(is_taken_in) {
+        let by = speakers.of_skip(name, true);
+        found.push(Transition {
+            what: "Unskipped",
+            subject: name.clone(),
+            by,
+            ..Transition::default()
+        });
     }
     for message in new.without_effect.iter().filter(|text| !old.without_effect.contains(text)) {
         let (what, message) = ("WithoutEffect", message.clone());
         found.push(Transition { what, message, ..Transition::default() });
     }
+    let (is_paused, was_paused) = (new.phase == RunPhase::Paused, old.phase == RunPhase::Paused);
+    if was_paused && !speakers.is_paused {
+        let by = speakers.resumed_by.unwrap_or_default().to_owned();
+        found.push(Transition { what: "Resumed", by, ..Transition::default() });
+    }
     if new.phase != old.phase || old.started_at.is_none() {
         let what = new.phase.as_str();
-        let (by, message) = (new.ended_by.clone(), new.message.clone());
+        let by = match is_paused {
+            true => speakers.paused_by.unwrap_or_default().to_owned(),
+            false => new.ended_by.clone(),
+        };
+        let message = new.message.clone();
         found.push(Transition { what, by, message, ..Transition::default() });
     }
     for transition in found {

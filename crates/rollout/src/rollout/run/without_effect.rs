@@ -54,7 +54,7 @@ pub(crate) fn found(
         |name: &str| format!("{}{}", no_application(name), meant_hint(nearest_name(name, names())));
     let skips = spec.skip.iter().filter(|name| is_unknown(name));
     let skips = skips
-        .filter(|name| !had_effect("Skipped", name, ""))
+        .filter(|name| !had_skipped(&status.timeline, name))
         .take(NAMED)
         .map(|name| format!("skip: {}", no_such(name)));
     // Those of the time before it goes back are listed.
@@ -167,7 +167,12 @@ fn was_skipped(status: &RolloutRunStatus, name: &String) -> bool {
     // Of many, the status has the first ones only.
     status.skipped.len() >= run_status::NAMES
         || status.skipped.contains(name)
-        || had_effect(&status.timeline, "Skipped", name, "")
+        || had_skipped(&status.timeline, name)
+}
+
+/// The same of a skip, whoever has asked for it.
+fn had_skipped(timeline: &[TimelineEntry], name: &str) -> bool {
+    timeline.iter().any(|entry| entry.what == "Skipped" && entry.subject == name)
 }
 
 /// How the message about a skip that comes too late begins.

@@ -193,10 +193,11 @@ async fn a_status_that_cannot_be_read_is_not_replaced_by_a_mark() {
     let mut broken = stored.parse();
     broken["status"] = json!({"quarantine": "q", "abortedAt": "2026-01-02T10:00:00+99:00"});
     world.server.forget_requests();
-    let marked = write_mark(&world.client, &world.cache, &broken.into(), 3).await.unwrap();
+    let marked =
+        write_marks(&world.client, &world.cache, &broken.into(), 3, Vec::new()).await.unwrap();
     let Written::Refused(why) = marked else { panic!("{marked:?}") };
     assert!(why.starts_with("its status: "), "{why}");
     assert_eq!(world.sent(), 0);
-    let marked = write_mark(&world.client, &world.cache, &stored, 3).await.unwrap();
+    let marked = write_marks(&world.client, &world.cache, &stored, 3, Vec::new()).await.unwrap();
     assert_eq!(done(marked).parse()["status"]["notified"], 3);
 }

@@ -128,7 +128,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 1..=3 => vec![at + 1, other],
                 _ => vec![at + 1],
             };
-            Step { values, is_unknown: kind == 4, limit }
+            Step { values, selects_none: kind == 4, limit }
         };
         steps.into_iter().enumerate().map(step).collect()
     })
@@ -217,7 +217,7 @@ fn simple_steps() -> impl Strategy<Value = Vec<Step>> {
     let limits = [json!(null), json!(null), json!(1), json!(2), json!("50%")];
     let limit = proptest::sample::select(limits.to_vec());
     proptest::collection::vec(limit, 3).prop_map(|limits| {
-        let step = |(at, limit)| Step { values: vec![at + 1], is_unknown: false, limit };
+        let step = |(at, limit)| Step { values: vec![at + 1], selects_none: false, limit };
         limits.into_iter().enumerate().map(step).collect()
     })
 }

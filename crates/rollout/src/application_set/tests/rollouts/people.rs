@@ -252,6 +252,8 @@ impl RunModel {
             set: "set",
             rules: &self.rules,
             paused,
+            paused_by: None,
+            resumed_by: None,
             run: self.known.last().map(|run| CurrentRun {
                 name: &run.name,
                 spec: &run.spec,

@@ -27,6 +27,8 @@ impl World {
                     set: "set",
                     rules: &rules,
                     paused: None,
+                    paused_by: None,
+                    resumed_by: None,
                     run: None,
                     // Without the definitions nothing is recorded.
                     records_runs: self.cluster.version.is_multiple_of(2),

@@ -19,24 +19,23 @@ pub const SET: &str = "set-uid";
 pub struct Step {
     /// The values of the label that it selects; all Applications without one.
     pub values: Vec<usize>,
-    /// Whether its operator is unknown, so that it selects nothing (AS-313).
-    pub is_unknown: bool,
+    /// Whether it lists no value, so that it selects nothing (AS-311).
+    pub selects_none: bool,
     /// Its `maxUpdate`; null means absent.
     pub limit: Value,
 }
 
 impl Step {
     fn selects(&self, label: usize) -> bool {
-        !self.is_unknown && (self.values.is_empty() || self.values.contains(&label))
+        !self.selects_none && (self.values.is_empty() || self.values.contains(&label))
     }
 
     fn json(&self) -> Value {
-        let operator = if self.is_unknown { "Matches" } else { "In" };
-        let values: Vec<String> = self.values.iter().map(usize::to_string).collect();
+        let listed = self.values.iter().filter(|_| !self.selects_none);
+        let values: Vec<String> = listed.map(usize::to_string).collect();
         let mut step = json!({});
-        if self.is_unknown || !values.is_empty() {
-            step["matchExpressions"] =
-                json!([{"key": "step", "operator": operator, "values": values}]);
+        if self.selects_none || !values.is_empty() {
+            step["matchExpressions"] = json!([{"key": "step", "operator": "In", "values": values}]);
         }
         if !self.limit.is_null() {
             step["maxUpdate"] = self.limit.clone();

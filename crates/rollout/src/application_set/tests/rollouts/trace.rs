@@ -14,7 +14,7 @@ fn world(elements: Vec<(String, usize)>, limits: &[Value]) -> World {
     let element = |label| Element { label, path: 1, automated: None };
     let step = |(at, limit): (usize, &Value)| Step {
         values: vec![at + 1],
-        is_unknown: false,
+        selects_none: false,
         limit: limit.clone(),
     };
     let spec = Spec {
