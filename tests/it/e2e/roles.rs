@@ -91,8 +91,8 @@ async fn client_of(world: &World, user: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// The set `shop` with its first run, which was approved and retried.
-async fn given(world: &World) -> (String, String) {
+/// The set `shop` with its first run, which was approved and retried, and an Application.
+async fn given(world: &World) -> (String, String, String) {
     let namespace = &world.namespace;
     let sets = format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/applicationsets");
     let set = json!({
@@ -119,13 +119,23 @@ async fn given(world: &World) -> (String, String) {
         "spec": {"applicationSet": "shop"},
     });
     send(&world.client, Method::POST, &runs, JSON, &run).await.unwrap();
-    (format!("{sets}/shop"), format!("{runs}/shop-1"))
+    let apps = format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/applications");
+    let app = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "shop-eu", "labels": {"tier": "prod"}, "finalizers": ["example.com/keep"]},
+        "spec": {
+            "project": "my-project", "destination": {"namespace": "w"},
+            "source": {"repoURL": "https://example.com/fleet.git", "path": "shop-eu"},
+        },
+    });
+    send(&world.client, Method::POST, &apps, JSON, &app).await.unwrap();
+    (format!("{sets}/shop"), format!("{runs}/shop-1"), format!("{apps}/shop-eu"))
 }
 
 /// Each field of a run and of a set, by each verb, by each role: what is its own is done, all
 /// else is refused with words. Nothing is stored.
 pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
-    let (set, run) = given(&world).await;
+    let (set, run, app) = given(&world).await;
     let said = |gate: &str, by: &str| json!({"gate": gate, "by": by, "covers": "c"});
     let retry = |by: &str| json!({"by": by, "at": "2026-01-02T03:04:05Z"});
     let kept = json!({"spec": {"approvals": [said("a", "kim")], "retries": [retry("kim")]}});
@@ -181,7 +191,7 @@ pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
     // What one of them may, and the other may not.
     let requests = [
         json!({"retries": [retry("kim"), retry("oli")]}),
-        json!({"skip": ["app"]}),
+        json!({"skip": ["app"], "skips": [{"by": "oli", "applications": ["app"]}]}),
         json!({"abort": {"by": "oli", "terminate": true}}),
         json!({"rollback": {"by": "oli"}}),
         json!({"retries": null}),
@@ -193,21 +203,24 @@ pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
         json!({"retries": [retry("kim"), retry("ann")]}),
         json!({"retries": null}),
         json!({"skip": ["app"]}),
+        json!({"skips": [{"by": "ann", "applications": ["app"]}]}),
         json!({"abort": {"by": "ann"}}),
         json!({"rollback": {"by": "ann"}}),
     ];
     for fields in requests {
         attempt("ann", &run, Method::PATCH, MERGE, spec(fields), Some("rolloutruns/operate"));
     }
+    let forged = spec(json!({"skip": ["app"], "skips": [{"by": "ann", "applications": ["app"]}]}));
+    attempt("oli", &run, Method::PATCH, MERGE, forged, Some("must be oli"));
     let approved = spec(json!({ "approvals": all }));
     attempt("ann", &run, Method::PATCH, MERGE, approved.clone(), None);
     let by_operator = spec(json!({"approvals": [said("a", "kim"), said("g", "oli")]}));
     attempt("oli", &run, Method::PATCH, MERGE, by_operator, Some("rolloutruns/approve"));
     attempt("eve", &run, Method::PATCH, MERGE, approved, Some("cannot patch"));
-    // A set: an operator changes three annotations.
+    // A set: an operator changes three annotations, and says so in others.
     let deletions = "wavegate.dev/approved-deletions";
     for annotations in [
-        json!({"wavegate.dev/paused": "migration (oli)"}),
+        json!({"wavegate.dev/paused": "migration (oli)", "wavegate.dev/paused-by": "oli"}),
         json!({(deletions): "hash"}),
         json!({"argocd.argoproj.io/application-set-refresh": "true"}),
     ] {
@@ -215,6 +228,33 @@ pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
         attempt("oli", &set, Method::PATCH, MERGE, body.clone(), None);
         attempt("ann", &set, Method::PATCH, MERGE, body, Some("cannot patch"));
     }
+    for key in ["wavegate.dev/paused-by", "wavegate.dev/resumed-by"] {
+        let body = metadata(json!({"annotations": {(key): "ann"}}));
+        attempt("oli", &set, Method::PATCH, MERGE, body, Some("must be oli"));
+    }
+    // An Application: an operator syncs, refreshes and terminates what it is, and nothing else.
+    let by = |user: &str| json!({"username": user});
+    for (body, refusal) in [
+        (json!({"operation": {"sync": {"prune": true}, "initiatedBy": by("oli")}}), None),
+        (metadata(json!({"annotations": {"argocd.argoproj.io/refresh": "hard"}})), None),
+        (json!({"operation": {"sync": {}, "initiatedBy": by("ann")}}), Some("must be oli")),
+        (json!({"operation": {"sync": {"manifests": ["{}"]}}}), Some("operation.sync")),
+        (json!({"operation": {"sync": {"source": {"repoURL": "x"}}}}), Some("operation.sync")),
+        (json!({"operation": {"sync": {"sources": [{"repoURL": "x"}]}}}), Some("operation.sync")),
+        (spec(json!({"source": {"targetRevision": "bad"}})), Some("spec")),
+        (spec(json!({"project": "other"})), Some("spec")),
+        (metadata(json!({"labels": {"tier": "dev"}})), Some("labels")),
+        (metadata(json!({"finalizers": null})), Some("finalizers")),
+        (metadata(json!({"annotations": {"wavegate.dev/run": "{}"}})), Some("annotations")),
+        (json!({"status": {"sync": {"status": "Synced"}}}), Some("status")),
+        (json!({"status": {"health": {"status": "Healthy"}}}), Some("status")),
+    ] {
+        attempt("oli", &app, Method::PATCH, MERGE, body.clone(), refusal);
+        attempt("ann", &app, Method::PATCH, MERGE, body, Some("cannot patch"));
+    }
+    let replaced = json!([{"op": "replace", "path": "/spec/source/path", "value": "other"}]);
+    attempt("oli", &app, Method::PATCH, JSON_PATCH, replaced, Some("spec"));
+    attempt("oli", &app, Method::DELETE, JSON, json!({}), Some("cannot delete"));
     let elements = json!([{"list": {"elements": [{"name": "a"}]}}]);
     let template = json!({"spec": {"project": "default"}});
     for (body, words) in [
@@ -251,7 +291,7 @@ pub async fn roles_change_what_is_theirs_and_nothing_else(world: World) {
         clients.insert(user, client_of(&world, user).await);
     }
     // Policies are observed some time after they are created.
-    for path in [&run, &set] {
+    for path in [&run, &set, &app] {
         until("the admission policies are observed", async || {
             let body = metadata(json!({"labels": {"more": "x"}}));
             let dry = format!("{path}?dryRun=All");
