@@ -466,7 +466,7 @@ fn errors_have_what_where_and_why() {
             1,
             &[
                 "error: cannot generate: ",
-                "template.json: line 1: ApplicationSet set: spec.template.metadata.labels.app: ",
+                "template.json: line 1: ApplicationSet set: spec.template.metadata.name: ",
             ],
         ),
         (

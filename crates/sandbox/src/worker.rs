@@ -29,8 +29,8 @@ const STACK: usize = 64 << 20;
 /// Memory of the worker itself, in bytes: before its first request, and for answers.
 const OWN_MEMORY: u64 = 64 << 20;
 
-/// By how much its priority is below the controller's; programs that read sources are between.
-const NICENESS: i32 = 10;
+/// By how much its priority is below the controller's.
+const NICENESS: i32 = 5;
 
 /// How many times the memory of a request its parsed form may take.
 const PARSED: u64 = 12;

@@ -102,7 +102,9 @@ impl Names {
         Some(match value_name {
             "APPSET" => Self::Objects(&[("", "ApplicationSet")]),
             "APP" => Self::Objects(&[("", "Application")]),
-            "APP|APPSET" => Self::Objects(&[("", "Application"), ("", "ApplicationSet")]),
+            "APP|APPSET" | "APPSET|APP" => {
+                Self::Objects(&[("", "Application"), ("", "ApplicationSet")])
+            }
             "APP|appset/NAME" => {
                 Self::Objects(&[("", "Application"), ("appset/", "ApplicationSet")])
             }

@@ -176,7 +176,7 @@ fn a_held_run_names_its_verbs_when_no_application_waits() {
         "abort -n argocd shop",
     ] {
         assert!(
-            held.contains(&format!("  shop: to ")) && held.contains(&format!("wavegate {verb}")),
+            held.contains("  shop: to ") && held.contains(&format!("wavegate {verb}")),
             "{held}"
         );
     }

@@ -86,6 +86,7 @@ async fn bash_completes_names_from_the_cluster() {
     }
     offers(&cluster, "wavegate diff s", &["shipping", "shop", "shop-dev", "shop-qa"]).await;
     offers(&cluster, "wavegate refresh shop-", &["shop-dev", "shop-qa"]).await;
+    offers(&cluster, "wavegate explain shop-", &["shop-dev", "shop-qa"]).await;
     offers(&cluster, "wavegate refresh appset/sho", &["appset/shop"]).await;
     offers(&cluster, "wavegate sync shop-dev shop-", &["shop-qa"]).await;
     offers(&cluster, "wavegate sync shop-qa", &["shop-qa"]).await;

@@ -210,11 +210,16 @@ async fn for_an_application_its_set_is_named() {
     }]);
     world.cluster.create("Application", owned).await;
     world.cluster.create("Application", application("alone")).await;
-    for command in ["explain", "status"] {
-        let of_set = "; dev-eu is an Application of the ApplicationSet set: use that name, or \
-                      wavegate tree -n argocd dev-eu";
-        world.run(&[command, "dev-eu"]).await.fails(2, &["it does not exist", of_set]);
-        world.run(&[command, "alone"]).await.fails(2, &["alone is an Application of no "]);
+    let of_set = "; dev-eu is an Application of the ApplicationSet set: use that name, or \
+                  wavegate tree -n argocd dev-eu";
+    world.run(&["status", "dev-eu"]).await.fails(2, &["it does not exist", of_set]);
+    world.run(&["status", "alone"]).await.fails(2, &["alone is an Application of no "]);
+    for (name, says) in [
+        ("dev-eu", "dev-eu is not waited for; set does not roll out"),
+        ("alone", "alone is not Synced and Healthy"),
+    ] {
+        let run = world.run(&["explain", name]).await;
+        assert!(run.code == 0 && run.out.starts_with(says), "{}{}", run.out, run.err);
     }
     // A printed command works where it is pasted: in the context and the namespace that were given.
     for (command, printed) in [
@@ -242,7 +247,10 @@ async fn a_name_may_have_the_prefix_of_its_kind() {
         let run = world.run(&[command, "appset/set"]).await;
         assert_eq!(run.code, 0, "{command}: {}", run.err);
         let other = world.run(&[command, "app/alone"]).await;
-        other.fails(2, &["cannot use: app/alone: it names no ApplicationSet"]);
+        match command {
+            "explain" => assert_eq!(other.code, 0, "{}", other.err),
+            _ => other.fails(2, &["cannot use: app/alone: it names no ApplicationSet"]),
+        }
     }
     let refreshed = world.run(&["refresh", "app/alone", "--no-wait"]).await;
     assert_eq!(refreshed.code, 0, "{}", refreshed.err);

@@ -56,7 +56,7 @@ fn missing_arguments_are_named_with_examples() {
         (&["render"], &["--filename <FILE>", "wavegate render --live APPSET"]),
         (&["order"], &["--filename", "wavegate order -f manifests/"]),
         (&["health"], &["--filename", "| wavegate health -f -"]),
-        (&["explain"], &["<APPSET>", "wavegate explain APPSET"]),
+        (&["explain"], &["<APPSET|APP>", "wavegate explain APPSET"]),
     ];
     for (args, parts) in cases {
         wavegate(args).fails(2, parts);

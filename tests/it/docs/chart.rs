@@ -70,8 +70,9 @@ fn name(object: &Value) -> String {
 fn plain(mut object: Value) -> Value {
     let ours = ["app.kubernetes.io/name", "app.kubernetes.io/component"];
     let keep_ours = |labels: Option<&mut Value>| {
-        let labels = labels.and_then(Value::as_object_mut);
-        labels.map(|labels| labels.retain(|key, _| ours.contains(&&**key)));
+        if let Some(labels) = labels.and_then(Value::as_object_mut) {
+            labels.retain(|key, _| ours.contains(&&**key));
+        }
     };
     for path in [
         "/metadata/labels",

@@ -188,7 +188,7 @@ lenient! {
         pub sink: String,
         /// Number of the first transitions that were delivered to it, or given up.
         pub notified: i64,
-    }
+    } and extra
 
     /// A revision, and how many Applications have it.
     pub struct RevisionCount {

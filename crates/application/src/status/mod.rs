@@ -192,6 +192,6 @@ fn row(resource: &ComparedResource, with_health: bool, options: &SyncOptions) ->
         hook: resource.is_hook(),
         requires_pruning: resource.requires_pruning(),
         requires_deletion_confirmation: confirms("Delete") || confirms("Prune"),
-        sync_wave: object.map_or(0, sync_wave).into(),
+        sync_wave: object.map_or(0, sync_wave),
     }
 }

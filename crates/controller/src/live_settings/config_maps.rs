@@ -7,13 +7,14 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
 use crate::config::CONFIG_MAPS;
 use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::failure;
+use wavegate_cluster::watch::follow::follow_objects;
 
 /// How [`AbsentSettings`] name them.
 const SOURCES: [&str; CONFIG_MAPS.len()] =
@@ -113,7 +114,7 @@ pub(super) fn config_map_events(
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let watches = CONFIG_MAPS.map(|name| {
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        watcher(api.clone(), only).default_backoff().boxed()
+        follow_objects(api.clone(), only)
     });
     // Of the client: the text of a watcher contains debug output.
     let shown = |error: watcher::Error| match &error {

@@ -243,7 +243,7 @@ fn a_worker_gives_way_to_the_controller() {
         };
         threads.map(of_thread).max().unwrap()
     };
-    assert_eq!(nice(&worker), (nice("self") + 10).min(19));
+    assert_eq!(nice(&worker), (nice("self") + 5).min(19));
 }
 
 /// However many callers run until their limit, others are answered meanwhile.

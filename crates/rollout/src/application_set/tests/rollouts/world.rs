@@ -27,7 +27,7 @@ use crate::application_set::status::error_status;
 use crate::application_set::status::report::{self, Carried, Reported};
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::rollout::run::RunDecision;
-use wavegate_api::annotations::APPROVED_DELETIONS;
+use wavegate_api::annotations::{APPROVED_DELETIONS, EXISTED};
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
 use wavegate_engine::wait::WaitFor;
 
@@ -379,8 +379,15 @@ impl World {
             };
         }
         if let Some(annotations) = &decision.annotations {
-            let approval = annotations[APPROVED_DELETIONS].as_str().map(str::to_owned);
-            return match self.write_set(|set| set.approved_deletions = approval) {
+            let written = |name: &str| annotations.get(name).map(Value::as_str);
+            return match self.write_set(|set| {
+                if let Some(approval) = written(APPROVED_DELETIONS) {
+                    set.approved_deletions = approval.map(str::to_owned);
+                }
+                if let Some(existed) = written(EXISTED) {
+                    set.existed = existed.and_then(|text| text.parse().ok());
+                }
+            }) {
                 Answer::Crashed => None,
                 Answer::Failed(_) => retry,
                 Answer::Written | Answer::Outdated => Some(NextReconcile::Again),
