@@ -107,7 +107,7 @@ pub async fn an_unknown_operator_holds_and_an_invalid_max_update_is_reported(mut
     let held = [operator[0], operator[1], "no Application is created"];
     condition_of_the_set(&world, "ErrorOccurred", "ApplicationSetRolloutError", &held).await;
     event(&world, "fleet", &operator).await;
-    stays_calm(&world, "fleet").await;
+    world.until_calm("it is held").await;
     world.recorder.read(|log| {
         assert_eq!(log.of(Kind::Application).count(), 0, "nothing is written while it is held");
     });
