@@ -399,7 +399,7 @@ impl Reconciliation<'_> {
         if reason.request.hard && reason.asked_for {
             destination.destination.cluster.survey_anew();
         }
-        if let Some(rendered) = self.kept_manifests() {
+        if let Some(rendered) = self.kept_manifests(&destination) {
             return self.observe_manifests(rendered, destination).await;
         }
         let sources = destination.spec.sources().to_vec();
@@ -430,10 +430,13 @@ impl Reconciliation<'_> {
         Ok(ObservedApplication { destination, state, rendered, revisions: shas, held, orphans })
     }
 
-    /// The manifests of the last operation, if they are still compared. Those that cannot be read
-    /// were not deployed.
-    fn kept_manifests(&self) -> Option<Rendered> {
-        operation::keeps_manifests(&self.app).then(|| self.literal().ok().flatten()).flatten()
+    /// The manifests of the last operation, if they are still compared. Those that cannot be read, or
+    /// that the project refuses, were not deployed.
+    fn kept_manifests(&self, destination: &ResolvedDestination) -> Option<Rendered> {
+        let name = access::project_name(&destination.spec);
+        let is_kept = operation::keeps_manifests(&self.app)
+            && signatures::local_manifests(name, &destination.project.spec).is_none();
+        is_kept.then(|| self.literal().ok().flatten()).flatten()
     }
 
     /// The state for the manifests of the last operation, which have no revision (SE-046).
@@ -442,10 +445,6 @@ impl Reconciliation<'_> {
         rendered: Rendered,
         destination: ResolvedDestination,
     ) -> Result<ObservedApplication, ObserveError> {
-        let name = access::project_name(&destination.spec);
-        if let Some(refused) = signatures::local_manifests(name, &destination.project.spec) {
-            return Err(ObserveError::Refused(Refusal::of(vec![refused])));
-        }
         let now = self.now();
         // Nothing is resolved: it counts as checked.
         self.cached.memory.checked_at = Some(now);
