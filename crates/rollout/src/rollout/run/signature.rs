@@ -45,14 +45,23 @@ fn word() -> Option<&'static Regex> {
     WORD.get_or_init(|| Regex::new("[A-Za-z0-9][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*").ok()).as_ref()
 }
 
-/// Quoted texts, times, addresses, hashes, words with digits, and numbers.
+/// What differs between Applications that fail for one reason, the widest first: quoted texts, URLs,
+/// times, UUIDs, hosts, addresses, generated names, hashes, words with digits, and numbers.
 fn patterns() -> &'static [Regex] {
     static PATTERNS: OnceLock<Vec<Regex>> = OnceLock::new();
     PATTERNS.get_or_init(|| {
         [
             r#""[^"]{0,200}""#,
+            r#"\b[a-z][a-z0-9+.-]*://[^\s"',;)]+"#,
             r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)?",
+            r"\b[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
+            // With a port, or under a domain that hosts are under. A path of fields has neither.
+            r"\b[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+:\d+\b",
+            r"\b[a-z0-9-]+(\.[a-z0-9-]+)+\.(com|org|net|io|dev|cloud|internal|local|svc|lan|corp|invalid|test)\b\.?",
+            r"\[?\b([0-9a-fA-F]{1,4}:){1,7}(:?[0-9a-fA-F]{1,4})(:[0-9a-fA-F]{1,4})*\b\]?(:\d+)?|\[?::([0-9a-fA-F]{1,4}:?)*\]?(:\d+)?",
             r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b",
+            // As Kubernetes generates them: five characters without vowels, often without a digit.
+            r"\b[a-zA-Z0-9][a-zA-Z0-9.-]*-[bcdfghjklmnpqrstvwxz2456789]{5}\b",
             r"\b[0-9a-fA-F]{7,}\b",
             r"[A-Za-z0-9_.-]*\d[A-Za-z0-9_.-]*",
         ]
@@ -65,6 +74,83 @@ fn patterns() -> &'static [Regex] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In the words of kubelets, schedulers, registries, resolvers, webhooks and hooks.
+    #[test]
+    fn what_is_generated_is_no_part_of_a_signature_as_st_043() {
+        let same = [
+            [
+                "Pod web-7d9f8b6c5d-xkqzp: CrashLoopBackOff",
+                "Pod web-5c44dd9b7-bnmwv: CrashLoopBackOff",
+            ],
+            [
+                "back-off 5m0s restarting failed container main in pod migrate-xkqzp",
+                "back-off 40s restarting failed container main in pod migrate-bnmwv",
+            ],
+            [
+                "dial tcp: lookup db.eu.example.com: no such host",
+                "dial tcp: lookup db.us.corp.internal: no such host",
+            ],
+            [
+                "lookup web.team.svc.cluster.local. on resolver failed",
+                "lookup api.shop.svc on resolver failed",
+            ],
+            [
+                "dial tcp db.example.de:5432: connect: connection refused",
+                "dial tcp cache.shop:6379: connect: connection refused",
+            ],
+            [
+                "dial tcp [fd00::abcd]:443: connection refused",
+                "dial tcp [fe80::beef]:8443: connection refused",
+            ],
+            ["dial tcp [2001:db8:0:0:0:0:0:1]:443: timeout", "dial tcp [::1]:443: timeout"],
+            [
+                "volume 6f1c2b3a-aaaa-bbbb-cccc-deadbeefcafe not attached",
+                "volume abcdefab-cdef-abcd-efab-cdefabcdefab not attached",
+            ],
+            [
+                "image shop@sha256:aaaaaaaaaaaaaaaa not found",
+                "image shop@sha256:1111111111111111 not found",
+            ],
+            ["checkout of deadbeef failed", "checkout of 6d0c1f2 failed"],
+            [
+                "Get https://git.example.com/a/info: 502 Bad Gateway",
+                "Get http://10.0.0.1/b: 502 Bad Gateway",
+            ],
+            ["Get https://git.example.com/a: EOF", "Get https://other.example.org/b?x=y: EOF"],
+            ["StatefulSet waits for db-0", "StatefulSet waits for db-11"],
+            [
+                "0/3 nodes are available: 3 Insufficient cpu",
+                "0/12 nodes are available: 12 Insufficient cpu",
+            ],
+            ["timed out after 3m20s", "timed out after 1h0m0s"],
+        ];
+        let of = |message: &str| failure_signature(None, message, &[]);
+        for [one, other] in same {
+            assert_eq!(of(one), of(other), "{one} / {other}");
+        }
+        let different = [
+            [
+                "spec.template.spec.containers: Required value",
+                "spec.template.spec.volumes: Required value",
+            ],
+            ["spec.replicas.min: Invalid value", "spec.replicas.max: Invalid value"],
+            ["connection refused", "connection reset by peer"],
+            ["Insufficient cpu", "Insufficient memory"],
+            ["image not found", "image is denied"],
+            ["dial tcp: no such host", "dial tcp: connection refused"],
+            ["secret settings not found", "configmap settings not found"],
+            ["container main: OOMKilled", "container main: Error"],
+            ["sync failed: forbidden", "sync failed: conflict"],
+            ["no-op: rejected", "time-out: rejected"],
+            ["x509: unknown authority", "x509: certificate has expired"],
+            ["readiness probe failed", "liveness probe failed"],
+            ["add: bad: face", "add: bad: cafe not found"],
+        ];
+        for [one, other] in different {
+            assert_ne!(of(one), of(other), "{one} / {other}");
+        }
+    }
 
     #[test]
     fn the_same_reason_has_one_signature_as_st_043() {
@@ -113,6 +199,7 @@ mod tests {
             let (one, other) = (signature(one, "shop-a"), signature(other, "shop-b"));
             assert_eq!(one == other, same, "{name}: {one} / {other}");
         }
+        assert_eq!(patterns().len(), 11);
         assert!(failure_signature(None, &"long ".repeat(9999), &[]).len() < 400);
     }
 }
