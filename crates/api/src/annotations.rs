@@ -72,9 +72,9 @@ pub const RUN: &str = "wavegate.dev/run";
 /// On an ApplicationSet: a person has paused its rollout; the value is the reason (ST-020).
 /// Specific to Wavegate.
 pub const PAUSED: &str = "wavegate.dev/paused";
-/// On an ApplicationSet: who has paused it, and who has resumed it last. Specific to Wavegate.
+/// On an ApplicationSet: who has paused it. Specific to Wavegate.
 pub const PAUSED_BY: &str = "wavegate.dev/paused-by";
-/// The same of who has resumed it.
+/// On an ApplicationSet: who has resumed it last. Specific to Wavegate.
 pub const RESUMED_BY: &str = "wavegate.dev/resumed-by";
 /// On an Application: its syncs succeed only once all resources are healthy (SE-591), or, with
 /// `false`, as in Argo CD. Specific to Wavegate.

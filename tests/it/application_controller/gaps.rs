@@ -176,7 +176,7 @@ async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
     }
 }
 
-/// A tracked object of a kind that no Application uses, which somebody else created while the
+/// A tracked object of a kind that no Application uses, which another client created while the
 /// controller runs, is found by a hard refresh.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hard_refresh_finds_tracked_objects_of_other_kinds_se_432() {

@@ -578,17 +578,7 @@ async fn what_redis_does_not_take_holds_up_nothing_else() {
 async fn annotations_of_which_nothing_is_left_are_an_empty_map_k_20() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
     let world = World::with(with_redis(redis.settings())).await;
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object"},
-            }}],
-        },
-    });
+    let definition = widgets(json!({}));
     let revision = world.commit_file("app/definition.json", &definition.to_string());
     world.create_app(&world.application("app", "app")).await;
     world.sync_until_good("app", json!({"revision": revision})).await;

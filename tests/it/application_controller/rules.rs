@@ -133,7 +133,7 @@ async fn the_time_of_an_expression_is_a_setting_se_572() {
     world.until("app", "reported the limit", reported).await;
 }
 
-/// A rule that is about no object of the Application ignores nothing: it is told, and stops
+/// A rule that is about no object of the Application ignores nothing: it is reported, and stops
 /// nothing (SE-171).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_matches_no_object_is_a_warning_se_171() {
@@ -149,9 +149,10 @@ async fn a_rule_that_matches_no_object_is_a_warning_se_171() {
     world.create_app(&app).await;
     let app = world.sync_until_good("app", json!({"revision": revision})).await;
     let conditions = app["status"]["conditions"].as_array().unwrap();
-    let told: Vec<&str> = conditions.iter().map(|one| one["message"].as_str().unwrap()).collect();
+    let reported: Vec<&str> =
+        conditions.iter().map(|one| one["message"].as_str().unwrap()).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "spec.ignoreDifferences[1]: the Application has no Deploymnet of group apps named web, \
              so that the rule ignores nothing; correct or remove it",

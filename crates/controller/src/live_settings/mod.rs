@@ -74,7 +74,7 @@ impl LiveSettings {
     /// holds besides settings of the controllers is no change. Settings that cannot be used are
     /// logged, and the ones in use stay.
     /// So do those of a ConfigMap that is gone, and those of another sync engine that `may_sync`
-    /// refuses with its reason: somebody else may do that work.
+    /// refuses with its reason: another controller may do that work.
     pub async fn changed<F: Future<Output = Result<(), String>>>(
         &mut self,
         client: &Client,

@@ -19,7 +19,7 @@ pub fn ordered_fields<'a>(
 
 /// The fields that come before those in the order of their names.
 ///
-/// Types are told by the name of the field alone: those that share one have no field whose place
+/// Types are known by the name of the field alone: those that share one have no field whose place
 /// differs, and the names of fields in maps of any content decide nothing that Argo CD decides.
 fn first_fields(name: &str) -> &'static [&'static str] {
     match name {

@@ -22,9 +22,9 @@ pub struct RunInput<'a> {
     pub rules: &'a Rules,
     /// Why a person has paused the set, if one has.
     pub paused: Option<&'a str>,
-    /// Who has paused it, and who has resumed it last, as far as they said so.
+    /// Who has paused it, if the annotation is there.
     pub paused_by: Option<&'a str>,
-    /// The same of who has resumed it.
+    /// Who has resumed it last, if the annotation is there.
     pub resumed_by: Option<&'a str>,
     /// The latest run, ended or not.
     pub run: Option<CurrentRun<'a>>,

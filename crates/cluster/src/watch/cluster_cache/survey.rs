@@ -83,7 +83,7 @@ impl ClusterCache {
     }
 
     /// Lists all kinds again, soon: an object of a kind that is not watched may have been created
-    /// since. Whose object is found is told.
+    /// since. The Applications of what is found are compared.
     pub fn survey_anew(&self) {
         self.survey.anew();
     }

@@ -21,7 +21,7 @@ pub(super) struct Survey {
     pub(super) begun: AtomicBool,
     /// Whether all kinds are listed again.
     pub(super) is_anew: AtomicBool,
-    /// Whether somebody asks for that.
+    /// Whether a user has requested that.
     pub(super) is_asked: AtomicBool,
     /// Set when kinds may have been added.
     pub(super) again: Notify,

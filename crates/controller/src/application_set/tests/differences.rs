@@ -231,7 +231,7 @@ async fn an_application_as_generated_is_not_written_again_as_153() {
     // What a rule cannot be evaluated for is no change of the spec, and nothing is written.
     spec["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": ["[.spec"]}]);
     world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
-    let told = "spec.ignoreApplicationDifferences[0].jqPathExpressions";
-    world.until_condition("ErrorOccurred", "True", "UpdateApplicationError", told).await;
+    let field = "spec.ignoreApplicationDifferences[0].jqPathExpressions";
+    world.until_condition("ErrorOccurred", "True", "UpdateApplicationError", field).await;
     assert_eq!(patches(&world), 0);
 }

@@ -163,7 +163,7 @@ async fn a_deadline_is_noticed_when_it_passes_as_st_040() {
     assert!(reason.starts_with("failed by its deadline of 3s: "), "{reason}");
 }
 
-/// A script that retried in the second of the start was told that it was done, and nothing
+/// A script that retried in the second of the start was answered that it was done, and nothing
 /// happened (ST-063).
 #[tokio::test]
 async fn a_retry_in_the_second_of_the_start_is_not_lost_as_st_063() {

@@ -108,8 +108,8 @@ pub fn plan_writes(input: &PlanInput<'_>) -> WritePlan {
     let (refreshes, postponed) = refreshes(input);
     plan.postponed = postponed;
     let mut going = None;
-    for (existing, is_generated) in ownership_transfer::with_wanted(input.existing, input.generated)
-    {
+    for (existing, wanted) in ownership_transfer::with_wanted(input.existing, input.generated) {
+        let is_generated = wanted.is_some();
         let guard = guard(existing);
         plan.guards.extend(guard.clone());
         let is_wanted = is_generated && is_valid(&existing.name);
@@ -129,7 +129,9 @@ pub fn plan_writes(input: &PlanInput<'_>) -> WritePlan {
             None
         });
         plan.patches.extend(match update {
-            Some(update) => patch(input, existing, update, refreshes.contains(&*existing.name)),
+            Some(update) => {
+                patch(input, (existing, wanted), update, refreshes.contains(&*existing.name))
+            }
             None => guard,
         });
     }
@@ -311,7 +313,7 @@ struct MetadataOfStart<'a> {
 /// when nothing changes.
 fn patch(
     input: &PlanInput<'_>,
-    existing: &Existing,
+    (existing, wanted): (&Existing, Option<&Wanted>),
     update: &str,
     refreshes: bool,
 ) -> Option<Patch> {
@@ -319,8 +321,8 @@ fn patch(
     let start = input.operations.get(name);
     let record = start.map_or_else(|| input.records.get(name), |start| start.record.as_ref());
     let is_update = update != EMPTY;
-    let is_new = start.is_none() && !is_update;
-    let deployed = is_new.then(|| deployed_without_a_sync(input, existing)).flatten();
+    let settled = wanted.filter(|_| start.is_none() && !is_update);
+    let deployed = settled.and_then(|wanted| last_good::without_a_sync(existing, wanted));
     let is_annotated = record.is_some() || refreshes || deployed.is_some();
     if !is_update && start.is_none() && !is_annotated {
         return None;
@@ -356,12 +358,6 @@ fn patch(
         only_records: !is_update && start.is_none() && !refreshes,
         refreshes,
     })
-}
-
-fn deployed_without_a_sync(input: &PlanInput<'_>, existing: &Existing) -> Option<Started> {
-    existing.started.as_ref()?;
-    let found = input.generated.binary_search_by(|wanted| wanted.name.cmp(&existing.name)).ok()?;
-    last_good::without_a_sync(existing, &input.generated[found])
 }
 
 /// The most urgent refreshes of Applications that may be written, and how many are left for the

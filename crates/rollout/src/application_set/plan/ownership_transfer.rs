@@ -120,12 +120,11 @@ impl Releases {
 pub(in crate::application_set) fn with_wanted<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
-) -> impl Iterator<Item = (&'a Existing, bool)> {
+) -> impl Iterator<Item = (&'a Existing, Option<&'a Wanted>)> {
     let mut wanted = generated.iter().peekable();
     existing.iter().map(move |existing| {
         while wanted.next_if(|wanted| wanted.name < existing.name).is_some() {}
-        let is_wanted = wanted.peek().is_some_and(|wanted| wanted.name == existing.name);
-        (existing, is_wanted)
+        (existing, wanted.next_if(|wanted| wanted.name == existing.name))
     })
 }
 
@@ -146,9 +145,9 @@ pub struct Moves {
 impl Moves {
     /// Those of a set; both lists are ordered by name.
     pub fn of(existing: &[Existing], generated: &[Wanted]) -> Self {
-        let each = with_wanted(existing, generated).map(|(existing, is_wanted)| Self {
-            leaves: is_left(existing, is_wanted),
-            wants: is_wanted && !existing.is_owned(),
+        let each = with_wanted(existing, generated).map(|(existing, wanted)| Self {
+            leaves: is_left(existing, wanted.is_some()),
+            wants: wanted.is_some() && !existing.is_owned(),
         });
         each.fold(Self::default(), |all, one| Self {
             leaves: all.leaves || one.leaves,
@@ -168,7 +167,7 @@ pub fn left_applications<'a>(
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = &'a Existing> {
     with_wanted(existing, generated)
-        .filter(|(existing, is_wanted)| is_left(existing, *is_wanted))
+        .filter(|(existing, wanted)| is_left(existing, wanted.is_some()))
         .map(|(existing, _)| existing)
 }
 

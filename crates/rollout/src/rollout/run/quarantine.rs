@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use super::target_set::{
-    ANY, CAPACITY, Short, TargetSet, digest, digest_of, digest_of_revisions, digest_of_spec,
-    digests_text, read_digests,
+    CAPACITY, Short, TargetSet, digest, digest_of, digest_of_revisions, digest_of_spec,
+    digests_text, read_digests, spec_digest,
 };
 use crate::rollout::phase::{Observed, Phase};
 use crate::rollout::snapshot::Row;
@@ -126,7 +126,8 @@ impl Quarantine {
         }
         run.is_for_new &= !run.revisions.is_empty();
         for row in rows {
-            if is_of_run(row) && !run.has_revisions(row) {
+            let revisions = row.spec_and_revisions().map(|(_, revisions)| revisions);
+            if is_of_run(row) && !revisions.is_some_and(|revisions| run.has_revisions(revisions)) {
                 run.targets.extend(digest_of(row));
             }
             // One that has had these revisions before the run has nothing to roll out.
@@ -183,13 +184,7 @@ impl Quarantine {
 
     /// Whether a run was ended that this target of an Application is of.
     pub fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        let target = digest(application, spec, revisions);
-        let of_spec = digest(application, spec, &[ANY.to_owned()]);
-        let of_revisions = digest_of_revisions(revisions);
-        self.runs.iter().any(|run| {
-            let is_of_run = run.specs.contains(&of_spec) && run.revisions.contains(&of_revisions);
-            run.targets.contains(&target) || is_of_run && !run.unchanged.contains(&target)
-        })
+        self.runs.iter().any(|run| run.has_target(application, spec, revisions))
     }
 
     /// The number of the run that its target is of.
@@ -287,20 +282,24 @@ impl EndedRun {
         }
     }
 
-    fn has_revisions(&self, row: &Row<'_>) -> bool {
-        let target = row.spec_and_revisions().filter(|_| !self.revisions.is_empty());
-        target
-            .is_some_and(|(_, revisions)| self.revisions.contains(&digest_of_revisions(revisions)))
+    fn has_revisions(&self, revisions: &[String]) -> bool {
+        !self.revisions.is_empty() && self.revisions.contains(&digest_of_revisions(revisions))
     }
 
-    fn has_spec(&self, row: &Row<'_>) -> bool {
-        digest_of_spec(row).is_some_and(|spec| self.specs.contains(&spec))
+    /// Whether it has the spec of an Application, and these revisions.
+    fn has_both(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
+        self.has_revisions(revisions) && self.specs.contains(&spec_digest(application, spec))
+    }
+
+    fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
+        let target = digest(application, spec, revisions);
+        self.targets.contains(&target)
+            || self.has_both(application, spec, revisions) && !self.unchanged.contains(&target)
     }
 
     fn has(&self, row: &Row<'_>) -> bool {
-        let Some(target) = digest_of(row) else { return false };
-        self.targets.contains(&target)
-            || self.has_revisions(row) && self.has_spec(row) && !self.unchanged.contains(&target)
+        let target = row.spec_and_revisions();
+        target.is_some_and(|(spec, revisions)| self.has_target(row.member.name, spec, revisions))
     }
 
     fn remove(&mut self, row: &Row<'_>) {
@@ -318,7 +317,8 @@ impl EndedRun {
         let is_unchanged = |row: &&Row<'_>| {
             let was_started = row.member.started.is_some_and(|one| row.has_target(&one.target));
             let is_healthy = row.phase() == Some(Phase::Healthy);
-            is_healthy && !was_started && self.has_revisions(row) && self.has_spec(row)
+            let has_both = |(spec, revisions)| self.has_both(row.member.name, spec, revisions);
+            is_healthy && !was_started && row.spec_and_revisions().is_some_and(has_both)
         };
         let found: Vec<Short> = rows.iter().filter(is_unchanged).filter_map(digest_of).collect();
         if !self.unchanged.is_empty() {

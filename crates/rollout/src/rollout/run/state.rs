@@ -250,11 +250,8 @@ impl State {
                 let is_judged = !started.goes_back && row.run.excuse.is_none();
                 if is_judged && !is_no_worse {
                     row.run.failure = failures::failure_of(row, deadline, now);
-                    let is_failed = row.run.failure.is_some();
-                    row.run.deadline = match is_failed {
-                        true => None,
-                        false => failures::deadline_of(row, deadline),
-                    };
+                    let pending = Some(&*row).filter(|row| row.run.failure.is_none());
+                    row.run.deadline = pending.and_then(|row| failures::deadline_of(row, deadline));
                 }
             }
             self.keep_places(input.rules, rows);
@@ -379,14 +376,14 @@ impl State {
             let row = facts.rows.iter().find(|row| row.member.name == name);
             row.is_some_and(|row| row.phase() == Some(Phase::Healthy) && row.run.failure.is_none())
         };
-        let speakers = timeline::Speakers {
+        let requesters = timeline::Requesters {
             skips: &self.spec.skips,
             skip: &self.spec.skip,
             is_paused: self.is_paused.is_some(),
             paused_by: input.paused_by.filter(|_| input.paused.is_some()),
             resumed_by: input.resumed_by.filter(|_| input.paused.is_none()),
         };
-        timeline::compare(&self.before, &mut status, speakers, is_well, now);
+        timeline::compare(&self.before, &mut status, requesters, is_well, now);
         let ends_by_time =
             !status.phase.has_ended() && estimate::ends_by_time(&status, facts.kinds);
         // What a new one follows is not among those before it yet.
@@ -412,12 +409,15 @@ impl State {
             || self.superseded.is_some()
             || !late.is_empty()
             || !self.terminates.is_empty();
+        if !is_recorded {
+            return None;
+        }
         let is_of_shares = !is_urgent && run_status::differs_in_shares(&self.before, &status);
         admitted::pack(&mut status);
         if let Some((_, superseded)) = &mut self.superseded {
             admitted::pack(superseded);
         }
-        is_recorded.then_some(RunDecision {
+        Some(RunDecision {
             name,
             new: self.new,
             is_of_shares,

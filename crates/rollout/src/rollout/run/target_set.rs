@@ -14,7 +14,7 @@ use crate::rollout::snapshot::Row;
 pub const CAPACITY: usize = 10_000;
 
 /// In the place of a part that may be any.
-pub(super) const ANY: &str = "*";
+const ANY: &str = "*";
 
 /// The beginning of a digest.
 pub(super) type Short = [u8; 4];
@@ -73,7 +73,12 @@ pub(super) fn read_digests(text: &str) -> BTreeSet<Short> {
 
 /// Of an Application with its spec, whatever its revisions.
 pub(super) fn digest_of_spec(row: &Row<'_>) -> Option<Short> {
-    Some(digest(row.member.name, row.member.spec?, &[ANY.to_owned()]))
+    Some(spec_digest(row.member.name, row.member.spec?))
+}
+
+/// The same of a spec.
+pub(super) fn spec_digest(application: &str, spec: &str) -> Short {
+    digest(application, spec, &[ANY.to_owned()])
 }
 
 /// Of the revisions of all sources, whatever the Application.

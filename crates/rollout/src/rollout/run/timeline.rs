@@ -35,9 +35,9 @@ pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Ti
     status.timeline.drain(..surplus);
 }
 
-/// Who has said what about a run, as far as it is known.
+/// Who has asked for what, as far as it is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Speakers<'a> {
+pub(super) struct Requesters<'a> {
     pub skips: &'a [SkipRequest],
     /// The names that are skipped.
     pub skip: &'a [String],
@@ -49,7 +49,7 @@ pub(super) struct Speakers<'a> {
     pub resumed_by: Option<&'a str>,
 }
 
-impl Speakers<'_> {
+impl Requesters<'_> {
     /// Who has skipped an Application last, or taken it in again.
     fn of_skip(&self, application: &str, undo: bool) -> String {
         let is_about = |one: &&SkipRequest| {
@@ -65,7 +65,7 @@ impl Speakers<'_> {
 pub(super) fn compare(
     old: &RolloutRunStatus,
     new: &mut RolloutRunStatus,
-    speakers: Speakers<'_>,
+    requesters: Requesters<'_>,
     is_well: impl Fn(&str) -> bool,
     now: Timestamp,
 ) {
@@ -142,13 +142,14 @@ pub(super) fn compare(
     }
     for skipped in new.skipped.iter().filter(|name| !old.skipped.contains(name)) {
         let (what, subject) = ("Skipped", skipped.clone());
-        let by = speakers.of_skip(skipped, false);
+        let by = requesters.of_skip(skipped, false);
         found.push(Transition { what, subject, by, ..Transition::default() });
     }
     // One that is gone, or that a list of names had no place for, is not taken in again.
-    let is_taken_in = |name: &&String| !new.skipped.contains(name) && !speakers.skip.contains(name);
+    let is_taken_in =
+        |name: &&String| !new.skipped.contains(name) && !requesters.skip.contains(name);
     for name in old.skipped.iter().filter(is_taken_in) {
-        let by = speakers.of_skip(name, true);
+        let by = requesters.of_skip(name, true);
         found.push(Transition {
             what: "Unskipped",
             subject: name.clone(),
@@ -161,14 +162,14 @@ pub(super) fn compare(
         found.push(Transition { what, message, ..Transition::default() });
     }
     let (is_paused, was_paused) = (new.phase == RunPhase::Paused, old.phase == RunPhase::Paused);
-    if was_paused && !speakers.is_paused {
-        let by = speakers.resumed_by.unwrap_or_default().to_owned();
+    if was_paused && !requesters.is_paused {
+        let by = requesters.resumed_by.unwrap_or_default().to_owned();
         found.push(Transition { what: "Resumed", by, ..Transition::default() });
     }
     if new.phase != old.phase || old.started_at.is_none() {
         let what = new.phase.as_str();
         let by = match is_paused {
-            true => speakers.paused_by.unwrap_or_default().to_owned(),
+            true => requesters.paused_by.unwrap_or_default().to_owned(),
             false => new.ended_by.clone(),
         };
         let message = new.message.clone();

@@ -106,7 +106,7 @@ fn a_run_says_what_it_is_complete_without_as_st_064() {
     assert_eq!(rollout_message(fleet.plan.as_ref().unwrap()), "all 2 steps are complete");
 }
 
-/// One that failed within the budget holds no soak, and who approves is told.
+/// One that failed within the budget holds no soak, and who approves reads its name.
 #[test]
 fn who_approves_knows_what_failed_before_as_st_010() {
     let policy = json!({
