@@ -228,6 +228,35 @@ async fn a_start_remembers_what_an_application_had_that_cannot_be_compared() {
     assert_eq!(uid_and_owner(&world).await, (uid, "b".to_owned()));
 }
 
+/// What was left to another Application before a start does not make the first one out of sync while
+/// that one is not compared, since a rollout would sync it again; and it is pruned when nobody has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_start_nothing_is_out_of_sync_for_what_was_left_to_others() {
+    let (mut world, uid) = a_with_claim(true).await;
+    world.remove("a/data.json");
+    world.commit_file("b/data.json", &claim("data"));
+    world.create_app(&world.application("b", "b")).await;
+    world.until("b", "compared", |app| row(app, "data")["status"] == "OutOfSync").await;
+    let left = |app: &Value| is_synced(app) && row(app, "data").is_null();
+    world.until("a", "without it", left).await;
+    world.crash().await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/silent.git", silent.local_addr().unwrap());
+    let source = world.application("b", "b")["spec"]["source"].clone();
+    let other = json!({"repoURL": url, "path": ".", "targetRevision": "main"});
+    let sources = json!({"spec": {"source": null, "sources": [source, other]}});
+    world.patch("b", sources).await;
+    world.run();
+    world.refresh("a").await;
+    world.until("a", "still without it", left).await;
+    assert_eq!(uid_and_owner(&world).await, (uid, "a".to_owned()));
+    // The other one has it no longer.
+    world.remove("b/data.json");
+    world.commit_file("b/own.json", &config_map("own", "1", &[]));
+    world.patch("b", json!({"spec": {"source": source, "sources": null}})).await;
+    until_gone(&world, "data").await;
+}
+
 /// One whose other repository does not answer holds the prune of the others for a limited time, and
 /// they say for whom they wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

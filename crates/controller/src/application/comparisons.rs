@@ -48,8 +48,8 @@ struct Pending {
     count: u64,
     expected: BTreeMap<ObjectKey, Expected>,
     by_repository: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Who waits for those of a repository.
-    waiting: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Who waits for those of a repository, and what is asked for then.
+    waiting: BTreeMap<String, BTreeMap<ObjectKey, ComparisonRequest>>,
 }
 
 #[derive(Debug)]
@@ -180,8 +180,8 @@ impl Comparisons {
             if left.filter(is_awaited).nth(1).is_some() {
                 continue;
             }
-            for waiting in pending.waiting.remove(place).unwrap_or_default() {
-                self.queue.enqueue(&waiting, ComparisonRequest::default());
+            for (waiting, request) in pending.waiting.remove(place).unwrap_or_default() {
+                self.queue.enqueue(&waiting, request);
             }
         }
     }
@@ -201,10 +201,17 @@ impl Comparisons {
     }
 
     /// Reconciles an Application when nobody else of these repositories is awaited any more.
-    pub fn wait(&self, key: &ObjectKey, repositories: &BTreeSet<String>) {
+    pub fn wait(
+        &self,
+        key: &ObjectKey,
+        repositories: &BTreeSet<String>,
+        request: ComparisonRequest,
+    ) {
         let mut pending = self.pending.lock();
         for place in repositories {
-            pending.waiting.entry(place.clone()).or_default().insert(key.clone());
+            let waiting = pending.waiting.entry(place.clone()).or_default();
+            let known = waiting.entry(key.clone()).or_default();
+            *known = known.and(request);
         }
     }
 }

@@ -11,13 +11,16 @@ use super::observe::{ObservedApplication, Purpose};
 use super::reconciliation::Reconciliation;
 use wavegate_api::listed::ListedApplication;
 use wavegate_api::tracking::from_instance_name;
-use wavegate_api::{ApplicationSpec, ApplicationStatus, ObjectKey, Raw, ResourceKey};
+use wavegate_api::{
+    ApplicationSpec, ApplicationStatus, ObjectKey, Raw, ResourceKey, SyncStatusCode,
+};
 use wavegate_application::access;
 use wavegate_application::errors::ObserveError;
 use wavegate_application::handover::{HeldObjects, claimed_rows, claimed_targets};
 use wavegate_application::observation::Live;
 use wavegate_application::project::Permits;
 use wavegate_application::request::{ComparisonRequest, Level};
+use wavegate_application::status::compared_to;
 use wavegate_application::{Placed, PlacedTarget};
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_engine::names::some_of;
@@ -212,12 +215,14 @@ impl Reconciliation<'_> {
         let near = awaited.into_iter().map(|(other, _)| other).filter(|other| is_near(other));
         let awaited: Vec<ObjectKey> = near.take(NAMED).collect();
         if !awaited.is_empty() {
-            if acts {
-                ctx.comparisons.wait(self.key, &repositories);
-            }
+            let request = ComparisonRequest::new(if acts { Level::None } else { Level::Live });
+            ctx.comparisons.wait(self.key, &repositories, request);
             let others = awaited.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let undecided = |key| (key, Handover::Undecided(others.clone()));
-            return open.into_iter().map(undecided).collect();
+            let decided = |key: ResourceKey| match self.was_left(&key, purpose) {
+                true => (key, Handover::Left(others.clone())),
+                false => (key, Handover::Undecided(others.clone())),
+            };
+            return open.into_iter().map(decided).collect();
         }
         let mut left = BTreeMap::new();
         for (other, _) in failed {
@@ -230,6 +235,22 @@ impl Reconciliation<'_> {
             }
         }
         left.into_iter().map(|(key, other)| (key, Handover::Left(other))).collect()
+    }
+
+    /// Whether the last comparison with the same revisions has left an object to others. After a
+    /// start that counts until they are compared: what is Synced is not synced again meanwhile.
+    fn was_left(&self, key: &ResourceKey, purpose: &Purpose) -> bool {
+        let (Purpose::Comparison(revisions) | Purpose::HeldBack(revisions)) = purpose else {
+            return false;
+        };
+        let status = &self.app.status;
+        let is_known = status.sync.revisions() == *revisions
+            && status.sync.status != SyncStatusCode::Unknown
+            && status.sync.compared_to == Some(compared_to(self.app.spec()));
+        let mut rows = status.resources.iter();
+        let is_listed = rows
+            .any(|row| ResourceKey::new(&row.group, &row.kind, &row.namespace, &row.name) == *key);
+        is_known && !is_listed
     }
 
     /// What another Application has in its source according to its status.
