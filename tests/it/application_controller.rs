@@ -58,6 +58,7 @@ mod custom_health;
 mod deletion_options;
 mod deletions;
 mod differences;
+mod first_step;
 mod gaps;
 mod gates;
 mod git_https;

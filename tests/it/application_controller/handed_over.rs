@@ -393,7 +393,7 @@ async fn two_hundred_moves_lose_nothing_and_make_nothing_anew() {
 }
 
 /// Runs the ApplicationSet controller, too, with progressive syncs.
-fn run_sets(world: &World) -> DropGuard {
+pub(super) fn run_sets(world: &World) -> DropGuard {
     let stop = CancellationToken::new();
     let scope = WatchedScope {
         namespace: NAMESPACE.to_owned(),

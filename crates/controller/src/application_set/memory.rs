@@ -13,6 +13,7 @@ use super::repositories::Answers;
 use super::run_observation::RunObservation;
 use super::signed::ByProject;
 use super::surroundings::Surroundings;
+use super::written_part::WrittenPart;
 use crate::credentials::RepositorySecrets;
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_cluster::watch::object::StoredObject;
@@ -87,6 +88,8 @@ pub struct SetMemory {
     pub(super) absent_settings: Vec<&'static str>,
     /// What policies and runs say of its rollout.
     pub(super) run_observation: RunObservation,
+    /// What the last reconcile has written, if some was left for this one.
+    pub part: WrittenPart,
     /// How long events are gathered before the next reconcile.
     pub pace: Option<ReconcilePace>,
 }

@@ -33,6 +33,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod webhook;
+mod written_part;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::memory::{SetMemory, redact};
 use super::observe::{MayRead, UnreadInput};
 use super::pace::ReconcilePace;
 use super::repositories::Reading;
+use super::written_part::WrittenPart;
 use super::{dry_run, log, notify, policies, run_record};
 use crate::error::ReconcileError;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
@@ -40,6 +41,9 @@ use wavegate_rollout::desired::inputs::MAX_READS;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::run_input::Pool;
 use wavegate_rollout::rollout::wait::RolloutWait;
+
+/// After what time a run is recorded that could not be.
+const RUN_AGAIN: Duration = Duration::from_secs(1);
 
 /// The end of a reconcile.
 pub struct Reconciled {
@@ -83,11 +87,13 @@ pub async fn reconcile(
     if !set.is_deleting {
         run_record::restore_owners(&set, &mut memory.run_observation, context).await;
     }
+    let mut is_run_due = false;
     if let Some(run) = decision.run() {
         match run_record::record(&set, &mut memory.run_observation, run, context, now).await? {
             run_record::Recorded::Done => publish(object, context, &events::run(run)),
             // They would be announced again and again.
             run_record::Recorded::Unwritten => {}
+            run_record::Recorded::Later => is_run_due = true,
             run_record::Recorded::Outdated => {
                 return Ok(Reconciled { next: NextReconcile::Again, has_changed: false });
             }
@@ -114,7 +120,7 @@ pub async fn reconcile(
     log::decided(&mut memory.logged, &decision);
     publish(object, context, &decision.events);
     log::patches(&decision.writes);
-    let outcomes = write(&set, context, &decision).await;
+    let (outcomes, is_postponed) = write(&set, context, &decision, memory).await;
     memory.asked.record(decision.behind(), &decision.writes, &outcomes, &memory.existing, now);
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
@@ -131,6 +137,10 @@ pub async fn reconcile(
     if let Some(status) = &recorded.status {
         write_status(&set, Some(status), context, memory, now).await?;
     }
+    if is_postponed {
+        let next = NextReconcile::After(WaitFor::PostponedWrites, Duration::ZERO);
+        return Ok(Reconciled { next, has_changed });
+    }
     if let Some((count, first)) = recorded.error {
         return Err(ReconcileError::Applications { name: object.key().to_string(), count, first });
     }
@@ -138,6 +148,10 @@ pub async fn reconcile(
         let (name, count) = (object.key().to_string(), decision.stuck.len());
         let first = format!("{} {}", first.name, first.why());
         return Err(ReconcileError::DeletionStuck { name, count, first });
+    }
+    if is_run_due {
+        let next = NextReconcile::After(WaitFor::StatusWrite, RUN_AGAIN);
+        return Ok(Reconciled { next, has_changed });
     }
     if decision.ends_refresh {
         let next = end_refresh(&set, context, memory, recorded.next, now).await?;
@@ -303,13 +317,31 @@ fn record(
     recorded
 }
 
-/// Writes the Applications.
+/// The least and the greatest part of the Applications of a set that a reconcile writes in a
+/// rollout, besides the operations that it starts. The first step is synced while the rest is
+/// written, and a decision goes over the whole set each time.
+const WRITES: (usize, usize) = (16, 100);
+
+/// Writes the Applications; whether some are left for the next reconcile, which begins at once.
 async fn write(
     set: &StoredApplicationSet,
     context: &Context,
     decision: &Decision,
-) -> Vec<WriteOutcome> {
-    writer(set, context).write(&decision.writes).await
+    memory: &mut SetMemory,
+) -> (Vec<WriteOutcome>, bool) {
+    let writes = &decision.writes;
+    let most = match &decision.rollout {
+        Some(plan) if !memory.part.is_planned_again(writes) => {
+            WRITES.0.max((plan.entries.len() + writes.creates.len()) / WRITES.1)
+        }
+        _ => usize::MAX,
+    };
+    let (outcomes, is_postponed) = writer(set, context).write(writes, most).await;
+    memory.part = match is_postponed {
+        true => WrittenPart::of(writes, &outcomes),
+        false => WrittenPart::default(),
+    };
+    (outcomes, is_postponed)
 }
 
 fn writer(set: &StoredApplicationSet, context: &Context) -> Writer {

@@ -19,8 +19,10 @@ use wavegate_rollout::rollout::run::{RunDecision, number_of};
 pub(super) enum Recorded {
     /// It goes on.
     Done,
-    /// It goes on, although nothing was recorded.
+    /// It goes on, although nothing was recorded: the API server refuses it.
     Unwritten,
+    /// It goes on, and tries again after a moment: nobody can speak to a run that is not there.
+    Later,
     /// The run has changed in the meantime, or its name is taken: it decides again.
     Outdated,
 }
@@ -74,6 +76,7 @@ pub(super) async fn record(
     now: Timestamp,
 ) -> Result<Recorded, ReconcileError> {
     let write = write(set, observation, decision, context).await;
+    let is_refused = write.is_ok();
     let failure = match write {
         Ok(Written::Done(_) | Written::Unchanged) => {
             observation.written_at = Some(now);
@@ -104,7 +107,7 @@ pub(super) async fn record(
         return Err(ReconcileError::Run { name, reason: failure });
     }
     tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
-    Ok(Recorded::Unwritten)
+    Ok(if is_refused { Recorded::Unwritten } else { Recorded::Later })
 }
 
 async fn write(

@@ -39,19 +39,28 @@ impl Writer {
         Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
     }
 
-    /// Applies a plan: first the operations to start, then creations and other patches;
-    /// each list in order, in parallel. All are tried, even when some fail (AS-157).
+    /// Applies a plan: first the operations to start, then creations and other patches by their
+    /// steps, in parallel. All are tried when some fail (AS-157). Otherwise at most `most` are
+    /// written besides the operations: the second result is whether some are left, since what the
+    /// first ones need next must not wait for thousands of others.
     ///
     /// Deletions follow only when all other writes succeeded (AS-148): an Application
     /// that was renamed must exist under its new name before the old one is deleted.
-    pub async fn write(&self, plan: &WritePlan) -> Vec<WriteOutcome> {
+    pub async fn write(&self, plan: &WritePlan, most: usize) -> (Vec<WriteOutcome>, bool) {
         // Less urgent writes do not delay the start of a sync.
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
         let starts = starts.into_iter().map(Write::Patch);
         let mut outcomes = self.all(starts, STARTS_AT_ONCE).await;
         let creates = plan.creates.iter().map(Write::Create);
         let patches = patches.into_iter().map(Write::Patch);
-        outcomes.extend(self.all(creates.chain(patches), self.parallel).await);
+        let mut rest: Vec<_> = creates.chain(patches).collect();
+        rest.sort_by_key(Write::step);
+        let mut rest = rest.into_iter();
+        outcomes.extend(self.all(rest.by_ref().take(most), self.parallel).await);
+        if !outcomes.iter().any(WriteOutcome::is_lacking) && rest.len() > 0 {
+            return (outcomes, true);
+        }
+        outcomes.extend(self.all(rest, self.parallel).await);
         if outcomes.iter().any(WriteOutcome::is_lacking) {
             outcomes.extend(plan.deletes.iter().map(|delete| WriteOutcome {
                 application: delete.name.clone(),
@@ -63,7 +72,7 @@ impl Writer {
             let deletes = futures::stream::iter(deletes).buffered(self.parallel);
             outcomes.extend(deletes.concat().await);
         }
-        outcomes
+        (outcomes, false)
     }
 
     async fn all<'a>(
@@ -217,4 +226,15 @@ pub fn failure_cause(error: &kube::Error) -> WriteFailure {
 enum Write<'a> {
     Create(&'a Create),
     Patch(&'a Patch),
+}
+
+impl Write<'_> {
+    /// The step of the Application; what is in none comes last.
+    fn step(&self) -> usize {
+        let step = match self {
+            Self::Create(new) => new.step,
+            Self::Patch(patch) => patch.step,
+        };
+        step.unwrap_or(usize::MAX)
+    }
 }

@@ -272,6 +272,7 @@ fn patching(patches: Vec<(&String, &String)>) -> WritePlan {
         json: json.clone(),
         starts: false,
         changes_spec: true,
+        step: None,
         only_records: false,
         refreshes: false,
     };

@@ -136,6 +136,7 @@ mod tests {
             json: "{}".to_owned(),
             starts: false,
             changes_spec: false,
+            step: None,
             only_records: false,
             refreshes: true,
         };

@@ -171,6 +171,7 @@ fn guard(existing: &Existing) -> Option<Patch> {
         changes_spec: true,
         only_records: false,
         refreshes: false,
+        step: None,
     })
 }
 
@@ -357,6 +358,7 @@ fn patch(
         changes_spec: is_update,
         only_records: !is_update && start.is_none() && !refreshes,
         refreshes,
+        step: wanted.and_then(|wanted| wanted.steps.step()),
     })
 }
 
@@ -385,5 +387,6 @@ fn create(input: &PlanInput<'_>, wanted: &Wanted) -> Create {
     }
     let owners = owner::new_owner_references(input.set, input.policy);
     merge(&mut object, json!({ "metadata": { "ownerReferences": owners } }));
-    Create { name: wanted.name.to_string(), json: object.to_string() }
+    let step = wanted.steps.step();
+    Create { name: wanted.name.to_string(), json: object.to_string(), step }
 }

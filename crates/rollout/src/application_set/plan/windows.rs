@@ -75,6 +75,7 @@ pub(crate) fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Exist
                 json: more.to_string(),
                 starts: false,
                 changes_spec: false,
+                step: None,
                 only_records: false,
                 refreshes: false,
             }),

@@ -83,6 +83,8 @@ pub struct Create {
     pub name: String,
     /// Its JSON.
     pub json: String,
+    /// The step that it is counted in, if it is in a rollout.
+    pub step: Option<usize>,
 }
 
 /// A JSON merge patch of one Application.
@@ -102,6 +104,8 @@ pub struct Patch {
     pub only_records: bool,
     /// Whether it asks for a comparison.
     pub refreshes: bool,
+    /// The step that the Application is counted in, if it is in a rollout.
+    pub step: Option<usize>,
 }
 
 impl Patch {
