@@ -132,7 +132,9 @@ async fn process(number: usize, client: &Client, common: &Common) -> anyhow::Res
             next = Some(live.changed(client, namespace, &maps, &config, may_sync).await);
         };
         match (controllers.lead(lease.as_ref(), &shutdown, outdated).await?, next) {
-            (Led::UntilOutdated, Some(next)) => config = next,
+            (Led::UntilOutdated, Some(next)) => {
+                config = live.settled(client, namespace, &maps, next).await;
+            }
             (Led::UntilLeaseLost, _) => {
                 tracing::info!(number, "the lease was lost");
                 return Ok(());

@@ -199,7 +199,7 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
             end_servers(&served, servers).await;
-            config = next;
+            config = live.settled(&client, namespace, &maps, next).await;
             has_led = true;
             continue;
         }

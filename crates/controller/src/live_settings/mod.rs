@@ -18,7 +18,8 @@ mod config_maps;
 use config_maps::config_map_events;
 pub use config_maps::{ConfigMaps, UnreadConfigMap};
 
-/// Changes that come together, such as those of both ConfigMaps, are read together.
+/// Changes that come together, such as those of both ConfigMaps, are read together, and no more often
+/// than this.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// The settings of a running process.
@@ -70,8 +71,9 @@ impl LiveSettings {
         Ok(())
     }
 
-    /// Returns the settings once they differ from those that are `used`. Whatever a ConfigMap
-    /// holds besides settings of the controllers is no change. Settings that cannot be used are
+    /// Returns the settings once they differ from those that are `used`, at once: an operation that
+    /// is requested after the change must not begin with the former ones. What changes together with
+    /// them is read by [`Self::settled`]. Whatever a ConfigMap holds besides settings of the controllers is no change. Settings that cannot be used are
     /// logged, and the ones in use stay.
     /// So do those of a ConfigMap that is gone, and those of another sync engine that `may_sync`
     /// refuses with its reason: another controller may do that work.
@@ -98,7 +100,6 @@ impl LiveSettings {
                     continue;
                 }
             }
-            tokio::time::sleep(SETTLE).await;
             // The change is noticed once, so it is read until it is known.
             let failed = |UnreadConfigMap { name, error, .. }: UnreadConfigMap| {
                 if unread != error {
@@ -138,9 +139,28 @@ impl LiveSettings {
                     }
                 }
             }
+            tokio::time::sleep(SETTLE).await;
         }
         // The watches never end.
         std::future::pending().await
+    }
+
+    /// The settings after a change, once those have changed that change together with them. To be
+    /// called while no controller runs.
+    pub async fn settled(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        maps: &ConfigMaps,
+        changed: Config,
+    ) -> Config {
+        tokio::time::sleep(SETTLE).await;
+        let settings = maps.until_read(client, namespace, |_| std::future::ready(())).await;
+        match self.resolve(&settings, &changed) {
+            // Who else syncs is asked with the next change.
+            Ok(settled) if settled.sync_engine == changed.sync_engine => settled,
+            _ => changed,
+        }
     }
 
     /// The settings that these ConfigMaps make of those that are `used`: what is set up once, at
@@ -232,6 +252,38 @@ mod tests {
         let environment = |_: &str| None;
         let used = Config::resolve(Flags::default(), &environment, &settings).unwrap();
         LiveSettings::new(Flags::default(), |_| None).resolve(&settings, &used).unwrap()
+    }
+
+    /// What is requested after a change of settings must not begin with the former ones.
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_returned_at_once_and_what_changes_with_it_before_the_next_start() {
+        let server = Server::new();
+        let client = server.client_as("test");
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let maps = ConfigMaps::new(AbsentSettings::default());
+        let map = |name: &str, data| {
+            serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
+        };
+        let providers = json!({"applicationsetcontroller.enable.scm.providers": "false"});
+        for (name, data) in [(PARAMS, providers), (CM, json!({}))] {
+            api.create(&PostParams::default(), &map(name, data)).await.unwrap();
+        }
+        let used = read(&maps, &client).await;
+        let mut live = LiveSettings::new(Flags::default(), |_| None);
+        let change = async {
+            tokio::time::sleep(SETTLE * 10).await;
+            let set = map(CM, json!({"installationID": "east"}));
+            api.replace(CM, &PostParams::default(), &set).await.unwrap();
+            tokio::time::Instant::now()
+        };
+        let changed = live.changed(&client, "default", &maps, &used, async |_| Ok(()));
+        let (changed, at) = tokio::join!(changed, change);
+        assert!(at.elapsed() < SETTLE, "{:?}", at.elapsed());
+        assert_eq!(changed.applications.installation_id, "east");
+        let set = map(CM, json!({"installationID": "west"}));
+        api.replace(CM, &PostParams::default(), &set).await.unwrap();
+        let settled = live.settled(&client, "default", &maps, changed).await;
+        assert_eq!(settled.applications.installation_id, "west");
     }
 
     #[tokio::test]
