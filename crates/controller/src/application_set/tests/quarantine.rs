@@ -1,6 +1,8 @@
 //! What was aborted stays so for every Application, in any order of comparisons, until it ends in a
 //! way that is told (ST-060).
 
+use kube_sim::{Effect, InjectedFault};
+
 use super::held::at;
 use super::*;
 use wavegate_api::run::RUN;
@@ -168,6 +170,25 @@ async fn a_retry_ends_a_quarantine_and_is_told_as_st_063() {
     }
     let run = world.until(RUN, "set-3", |run| !told(run, "Retried").is_empty()).await;
     assert_eq!(told(&run, "Retried"), ["the quarantine of set-2 is lifted"], "{run}");
+}
+
+/// ST-003: the run that takes the place of another one is created by a later reconcile if the first
+/// one could not, also where all targets are in quarantine: a retry is said to that run.
+#[tokio::test]
+async fn a_run_that_could_not_be_created_is_created_later_and_takes_retries() {
+    let world = ClusterState::with_an_aborted_run().await;
+    world.compare("d0", "OutOfSync", "Healthy", "r1").await;
+    world.until(RUN, "set-3", phase("Progressing")).await;
+    world.rolled_out("d0", "r1").await;
+    let creates =
+        |record: &RequestRecord| record.verb == "create" && record.resource == "rolloutruns";
+    world.server.inject(InjectedFault::new(Effect::Status(503), creates).times(3));
+    world.is_held_back("d0", "r2", "Healthy").await;
+    world.until(RUN, "set-3", phase("Superseded")).await;
+    world.until(RUN, "set-4", phase("Progressing")).await;
+    let retries = json!([{"by": "bob", "at": "2026-01-02T04:04:05Z"}]);
+    world.patch(RUN, "set-4", json!({"spec": {"retries": retries}})).await;
+    world.is_promoted("d0", "r2").await;
 }
 
 /// Another generated spec is another target, of this Application alone.
