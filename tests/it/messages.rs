@@ -81,7 +81,7 @@ const READERS: [(&str, &str, &str); 44] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 50] = [
+const NO_MESSAGE: [(&str, &[&str]); 52] = [
     ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -108,7 +108,9 @@ const NO_MESSAGE: [(&str, &[&str]); 50] = [
     ("rollout/application_set/generate/generated.rs", &["RESOURCES_FINALIZER"]),
     ("rollout/application_set/generate/generator_history.rs", &["ELEMENT", "]."]),
     // Digests, as the status of a run has them.
+    ("rollout/rollout/run/admitted.rs", &["PARTS"]),
     ("rollout/rollout/run/quarantine.rs", &["NUMBER"]),
+    ("rollout/rollout/run/target_set.rs", &["PACKED"]),
     ("rollout/application_set/plan/patch.rs", &["operation"]),
     ("rollout/application_set/generate/preserve.rs", &["prefix"]),
     ("rollout/application_set/generate/shape.rs", &["<no value>", "{{", "}}"]),

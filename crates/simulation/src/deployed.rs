@@ -110,7 +110,8 @@ impl Environment<'_> {
         object
     }
 
-    /// The objects at the first commit, with the tracking of the Application; without hooks.
+    /// The objects at the first commit, with the tracking of the Application; hooks, too, which the
+    /// next sync replaces.
     fn first_objects(&self, application: &Value) -> Vec<Value> {
         let sources = InEffect::of(application.spec()).list;
         let head = self.sources.head("");
@@ -123,9 +124,11 @@ impl Environment<'_> {
         let scope = |_: &str, _: &str, _: &str| KindScope::Namespaced;
         let filter = KindFilter::default();
         let placed = place_targets(manifests.collect(), namespace, &tracking, &scope, &filter);
-        let resources =
-            placed.targets.iter().filter(|target| target.class == ObjectClass::Resource);
-        resources.map(|target| with_last_applied(&target.object)).collect()
+        let of_syncs = placed
+            .targets
+            .iter()
+            .filter(|target| matches!(target.class, ObjectClass::Resource | ObjectClass::Hook(_)));
+        of_syncs.map(|target| with_last_applied(&target.object)).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -125,8 +126,11 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     };
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
+    // What was there before is deployed at once; what follows takes its time, ways back to it, too.
+    let at_once = Arc::new(AtomicBool::new(!is_first));
     let options = workloads::WorkloadOptions {
         delay: Duration::ZERO,
+        at_once: Arc::clone(&at_once),
         pods: false,
         clock: environment.server.clock(),
         ..workloads::WorkloadOptions::default()
@@ -146,6 +150,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     }
     if !is_first {
         environment.prepare().await?;
+        at_once.store(false, Ordering::Relaxed);
     }
     let history = environment.change().await;
     environment.server.stop_recording();

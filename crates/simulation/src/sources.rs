@@ -139,10 +139,12 @@ impl InMemory for Sources {
             return manifests(application, number);
         }
         let delay = |time: Duration| format!("{}ms", time.as_millis());
-        let behavior = content.behaviors.get(application).filter(|_| number > 0);
-        let (sync, health, outcome) = match behavior {
-            // What was there before is deployed at once.
+        let (sync, health, outcome) = match content.behaviors.get(application) {
             None => (Duration::ZERO, Duration::ZERO, WorkloadOutcome::Succeeds),
+            // What was there before was Healthy, and is so again after a way back to it.
+            Some(Behavior { sync, health, .. }) if number == 0 => {
+                (*sync, *health, WorkloadOutcome::Succeeds)
+            }
             Some(Behavior { sync, health, outcome }) => (*sync, *health, *outcome),
         };
         let degraded = content.degraded.get(application);

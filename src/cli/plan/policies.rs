@@ -22,6 +22,7 @@ use wavegate_rollout::application_set::generate::generated::{
 };
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::policy::{Policy, Problem, Rules, Selectable, policy_selects};
+use wavegate_rollout::rollout::policy_limits::limit_texts;
 use wavegate_rollout::rollout::steps::step_memberships;
 
 /// The most names of Applications in a line.
@@ -191,7 +192,7 @@ impl PlanPolicies {
         let hash = HEXLOWER.encode(&hash.finalize()[..8]);
         Self {
             gates,
-            limits: limits(&rules, labels.keys()),
+            limits: limit_texts(&rules),
             problems: rules.problems,
             policies: rules.policies,
             hash,
@@ -242,38 +243,4 @@ fn in_words<S: serde::Serializer>(problems: &[Problem], serializer: S) -> Result
 
 fn read(policy: &Value) -> Policy {
     Policy { name: policy.name().to_owned(), spec: policy_spec(policy) }
-}
-
-fn limits<'a>(rules: &Rules, names: impl Iterator<Item = &'a String> + Clone) -> Vec<String> {
-    let mut limits = Vec::new();
-    for (policy, why) in &rules.paused {
-        limits.push(format!("paused by policy {policy}: {why}"));
-    }
-    for budget in &rules.budgets {
-        let max = budget.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
-        let same = budget.same.map(|same| format!(", or {same} in the same way"));
-        limits.push(format!(
-            "{max} may fail, then {}{} (policy {})",
-            budget.on_failure,
-            same.unwrap_or_default(),
-            budget.policy
-        ));
-    }
-    if let Some((start, factor)) = rules.ramp {
-        limits.push(format!("a step begins with {start}, times {factor} after each batch"));
-    }
-    for (index, spread) in rules.spreads.iter().enumerate() {
-        let (max, label, policy) = (spread.max, &spread.label, &spread.policy);
-        // A misspelt label holds the whole set to the limit of one value.
-        let is_absent = names.clone().all(|name| rules.value_of(name, index).is_empty());
-        let absent = if is_absent { ", which no Application has" } else { "" };
-        limits.push(format!("{max} in flight for each value of {label}{absent} (policy {policy})"));
-    }
-    for (policy, max) in &rules.pools {
-        limits.push(format!("{max} in flight in all sets of policy {policy}"));
-    }
-    for (policy, max) in &rules.deletions {
-        limits.push(format!("{max} may be deleted without an approval (policy {policy})"));
-    }
-    limits
 }

@@ -1,5 +1,6 @@
 //! `wavegate policies`: what holds and limits rollouts.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -106,7 +107,9 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
             let command = unpause_command(namespace, policy);
             format!("RolloutPolicy {namespace}/{policy}: paused: nothing that it selects is promoted until {command}")
         });
-        let lines: String = by_policy.chain(paused).map(|text| line(&text)).collect();
+        let together: BTreeSet<String> = policies.iter().filter_map(effective).collect();
+        let lines: String =
+            together.into_iter().chain(by_policy).chain(paused).map(|text| line(&text)).collect();
         if lines.is_empty() { text } else { format!("{text}\n{lines}") }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -121,6 +124,12 @@ fn paused(sets: &[Arc<Value>]) -> Vec<String> {
         Some(format!("ApplicationSet {}/{}: {paused}", set.namespace, set.name))
     };
     sets.iter().filter_map(line).collect()
+}
+
+/// What the limits of several policies amount to, if the policy is one of them.
+fn effective(policy: &PolicySummary) -> Option<String> {
+    let PolicySummary { namespace, effective, .. } = policy;
+    (!effective.is_empty()).then(|| format!("Effective in namespace {namespace}: {effective}"))
 }
 
 fn list(policies: &[PolicySummary]) -> String {

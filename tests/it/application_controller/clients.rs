@@ -172,6 +172,47 @@ async fn a_created_namespace_is_a_result_also_under_other_definitions_k_12() {
         let found = results.iter().find(|result| result["kind"] == "Namespace").unwrap();
         assert_eq!(found["message"], *format!("namespace/fresh-{name} created"));
         assert_eq!((&found["syncPhase"], &found["status"]), (&"PreSync".into(), &"Synced".into()));
+        // Nothing looks at it again (K-23).
+        assert_eq!(found["hookPhase"], "Running", "{name}: {found}");
+    }
+}
+
+/// The row of a created Namespace stays Running however the operation ends, and with a retry; that
+/// of one with managed metadata does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_created_namespace_stays_running_whatever_fails_k_23() {
+    let world = World::start().await;
+    let invalid = r#"{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": "none"}}"#;
+    world.write("good/one.json", &config_map("one", "1", &[]));
+    world.write("refused/one.json", invalid);
+    world.write("degraded/one.json", &job("last", &[(WAVE, "1"), FAILS]));
+    world.write("degraded/two.json", &job("hook", &[(HOOK, "PostSync")]));
+    let revision = world.commit();
+    let managed = json!({"labels": {"team": "a"}});
+    let cases = [
+        ("good", None, "Succeeded", "Running"),
+        ("refused", None, "Failed", "Running"),
+        ("degraded", None, "Failed", "Running"),
+        ("good", Some(managed), "Succeeded", "Succeeded"),
+    ];
+    for (index, (path, metadata, ends, state)) in cases.into_iter().enumerate() {
+        let (name, namespace) = (format!("app-{index}"), format!("fresh-{index}"));
+        let more = json!({"spec": {
+            "destination": {"namespace": namespace},
+            "syncPolicy": {"managedNamespaceMetadata": metadata},
+        }});
+        world.create_with(&name, path, more).await;
+        let options = json!(["CreateNamespace=true"]);
+        world.sync(&name, json!({"revision": revision, "syncOptions": options})).await;
+        let app = world.until(&name, "over", settled).await;
+        assert_eq!(phase(&app), ends, "{path}: {app}");
+        let results = results(&app);
+        let found = results.iter().find(|result| result["kind"] == "Namespace").unwrap();
+        assert_eq!(
+            (&found["hookPhase"], &found["status"]),
+            (&state.into(), &"Synced".into()),
+            "{path}"
+        );
     }
 }
 

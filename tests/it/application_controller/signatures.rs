@@ -127,10 +127,7 @@ fn ring(signers: &Signers, keys: &[&str]) -> Value {
 }
 
 async fn refused(world: &World, text: &str) {
-    let is_refused = |app: &Value| {
-        let status = &app["status"]["sync"]["status"];
-        condition(app, "ComparisonError", text) && status == "Unknown"
-    };
+    let is_refused = |app: &Value| condition(app, "ComparisonError", text);
     world.until("app", text, is_refused).await;
 }
 
@@ -158,15 +155,26 @@ async fn only_commits_signed_by_listed_keys_are_deployed_as_se_080() {
 
     let unsigned = world.commit_file("app/one.json", &config_map("one", "1", &[]));
     world.create_app(&automated(world.application("app", "app"))).await;
-    let text = format!("Target revision {unsigned} in Git is not signed, but a signature");
+    let text = format!(
+        "GIT/GPG: Failed verifying revision {unsigned}: unsigned (key_id=); Target revision {unsigned} \
+         in Git is not signed, but a signature"
+    );
     refused(&world, &text).await;
+    // OutOfSync and Missing as by Argo CD (K-16), and no automated sync begins.
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    world.rest().await;
+    let app = world.app("app").await;
+    assert!(is(&app, "OutOfSync", "Missing") && app["operation"].is_null(), "{app}");
+    assert!(app["status"]["operationState"].is_null(), "{app}");
 
     signers.commit(&world, &bob);
     world.refresh("app").await;
     refused(&world, &format!("key {}, but this key is not allowed in AppProject", id(&bob))).await;
+    refused(&world, &format!("signed with unallowed key (key_id={})", id(&bob))).await;
     signers.commit(&world, &dave);
     world.refresh("app").await;
     refused(&world, &format!("is signed with unknown key {}", id(&dave))).await;
+    refused(&world, &format!("signed with key not in keyring (key_id={})", id(&dave))).await;
     let program = signers.at("20200301T000000");
     signers.commit_by(&world, &past, program.to_str().unwrap());
     world.refresh("app").await;

@@ -35,6 +35,38 @@ fn hours_are_simulated_in_seconds_and_what_took_them_is_said() {
     assert!(text.contains("What would shorten it the most: maxUpdate of step 3."), "{text}");
 }
 
+/// A way back to the first commit took no time, and so a rollback was seconds where it is an hour
+/// in a cluster.
+#[test]
+fn a_way_back_takes_the_time_that_syncs_take() {
+    // Steps of four at once, two at once, and two one after the other, which has begun after 25 m.
+    let ends = |args: &[&str]| {
+        let run = simulate(&[&["--health", "10m", "-o", "json"], args].concat());
+        let report = run.json();
+        (
+            report["outcome"]["end"].as_str().unwrap_or_default().to_owned(),
+            report["seconds"].clone(),
+        )
+    };
+    let cases: [(&[&str], i64); 6] = [
+        // The last step goes back first, then the two others.
+        (&["--rollback-at", "25m"], 55),
+        (&["--sync", "5m", "--rollback-at", "37m"], 37 + 45),
+        (&["--slow", "storefront-staging-us-east=30m", "--rollback-at", "35m"], 35 + 40),
+        // Forward again: four batches.
+        (&["--rollback-at", "25m", "--push", "2h"], 120 + 40),
+        // The first deployment, and the way back from the second one.
+        (&["--first"], 40),
+        (&["--first", "--push", "1h", "--rollback-at", "75m"], 75 + 20),
+    ];
+    for (args, minutes) in cases {
+        let (end, seconds) = ends(args);
+        let seconds = seconds.as_i64().unwrap();
+        let want = minutes * 60..minutes * 60 + 60;
+        assert!(want.contains(&seconds), "{args:?}: {seconds} s, not {minutes} m: {end}");
+    }
+}
+
 #[test]
 fn a_rollout_that_would_stall_is_refused_with_its_reason() {
     let run = simulate(&["--fail", "storefront-*-us-west@2", "-o", "json"]);

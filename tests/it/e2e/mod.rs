@@ -229,6 +229,7 @@ cases! {
     without_application::a_failed_run_runs_its_sync_fail_hook: -, -;
     policies::gates_open_by_time_and_by_people: -, conflict;
     policies::a_budget_takes_back_what_was_started_through_kills: kill, kill;
+    policies::several_budgets_are_one: -, -;
     policies::what_went_back_is_healed: -, -;
     policies::sets_share_a_limit_through_kills: kill, kill;
     policies::many_deletions_wait_for_an_approval: summary, -;

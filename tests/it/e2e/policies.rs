@@ -253,6 +253,55 @@ pub async fn a_budget_takes_back_what_was_started_through_kills(mut world: World
     world.finish().await;
 }
 
+/// ST-001, ST-042: of several budgets the strictest limit and the most careful action hold, and all
+/// who say what they amount to say the same. Each policy was judged alone: two failures were more than
+/// one permits that only reports, and less than another one permits that holds, and so all went on.
+pub async fn several_budgets_are_one(mut world: World) {
+    let members = environments(&[("dev", 1), ("prod", 3)]);
+    let steps = [("dev", json!(null)), ("prod", json!(3))];
+    policy(&world, "ample", json!({"failures": {"max": 3, "onFailure": "Hold"}})).await;
+    policy(&world, "share", json!({"failures": {"max": "70%", "onFailure": "Continue"}})).await;
+    policy(&world, "strict", json!({"failures": {"max": 1, "onFailure": "Continue"}})).await;
+    commit(&world, &members, "v1");
+    create(&world, "fleet", &members, &steps).await;
+    world.start(&Setup::default()).await;
+    until_run(&world, "fleet", "the first commit is everywhere", |run| phase(run) == "Complete")
+        .await;
+    let together = "1 (policy strict) and 70% of a step (policy share) may fail, then Hold \
+                    (policy ample)";
+    // It looks for the project in another namespace, and says so.
+    let plan = ["plan", "--live", "fleet", "-n", &world.namespace];
+    let (_, planned, error) = world.wavegate(&plan).await;
+    assert!(planned.contains(together), "{planned}{error}");
+    for name in ["ample", "share", "strict"] {
+        let all = get(&world, "rolloutpolicies").await;
+        let policy = all.into_iter().find(|one| one["metadata"]["name"] == name).unwrap();
+        let conditions = policy["status"]["conditions"].as_array().unwrap();
+        let effective = conditions.iter().find(|one| one["type"] == "Effective").unwrap();
+        let message = format!("ample, share, strict together; {together}");
+        assert_eq!(effective["message"], json!(message), "{name}");
+    }
+    let listed = wavegate(&world, &["policies", "fleet"]).await;
+    assert!(listed.contains(together), "{listed}");
+
+    let failing = ["prod-01", "prod-02"];
+    let of = |name: &str| match failing.contains(&name) {
+        true => with_smoke_test(name, "v2", "fail"),
+        false => plain(name, "v2"),
+    };
+    let files: Vec<_> = members.iter().flat_map(|(name, _)| of(name)).collect();
+    world.repository.commit("v2", &files);
+    for (name, _) in &members {
+        world.refresh(name).await;
+    }
+    let held = until_run(&world, "fleet", "it is held", |run| phase(run) == "Held").await;
+    let why = "2 failed, and 1 may (policy strict; Hold by policy ample)";
+    assert_eq!((&held["status"]["message"], &held["status"]["failed"]), (&json!(why), &json!(2)));
+    let said = wavegate(&world, &["explain", "fleet"]).await;
+    assert!(said.contains(why), "{said}");
+    world.finish().await;
+}
+
 /// ST-061: what a rollback holds at its last good revisions is synced to them again when its
 /// resources differ from them, and only then; the next commit takes it forward.
 pub async fn what_went_back_is_healed(mut world: World) {

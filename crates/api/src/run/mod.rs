@@ -125,8 +125,8 @@ lenient! {
         pub policies: Vec<String>,
         /// The gates.
         pub gates: Vec<RunGate>,
-        /// Digests of the targets that gates were opened for, as base64 of four bytes each, if gates
-        /// share them.
+        /// Digests of the targets that gates were opened for, in base64, and the gates of each, where
+        /// that is shorter than a list for each gate.
         pub admitted: String,
         /// What it waits for, as in the status of the ApplicationSet.
         pub waiting_for: Vec<RunWait>,
@@ -151,13 +151,12 @@ lenient! {
         pub notified_sinks: Vec<SinkMark>,
         /// The time that is left, from the last runs (ST-083).
         pub estimate: Option<Estimate>,
-        /// Digests of the targets that are not promoted to (ST-060), as base64 of four bytes each:
-        /// for each run that was ended, its number and, after a colon, targets, Applications with
-        /// their specs, the revisions with which these are such targets, and targets that were
-        /// there without a sync.
+        /// Digests of the targets that are not promoted to (ST-060), in base64: for each run that was
+        /// ended, its number and, after a colon, targets, Applications with their specs, the revisions
+        /// with which these are such targets, and targets that were there without a sync.
         pub quarantine: String,
         /// Digests of the names of Applications that were Degraded, Missing, Progressing or
-        /// Suspended when the run began (ST-041), as base64 of four bytes each.
+        /// Suspended when the run began (ST-041), in base64.
         pub health_before: String,
         /// When each of the retries in the spec was acted on.
         pub retried: Vec<Time>,
@@ -249,8 +248,8 @@ lenient! {
         pub opened_at: Option<Time>,
         /// The hash of the targets that it was opened for, if people have approved it.
         pub opened_for: String,
-        /// Digests of these targets, as base64 of four bytes each: others are not let through before
-        /// they are approved. With `admitted` in the status a bit for each of these instead.
+        /// Digests of these targets, in base64, unless `admitted` in the status has them: others are
+        /// not let through before they are approved.
         pub admits: String,
     } and extra
 

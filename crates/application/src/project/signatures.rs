@@ -151,6 +151,18 @@ impl Demand<'_> {
             (false, true) => "Target revision".to_owned(),
             (false, false) => format!("Commit {commit}, which leads to target revision"),
         };
+        // The words of Argo CD, which tools look for.
+        let peer = match state {
+            SignatureState::Good => "signed with unallowed key",
+            SignatureState::Unsigned => "unsigned",
+            SignatureState::Bad => "bad signature",
+            SignatureState::UnknownKey => "signed with key not in keyring",
+            SignatureState::ExpiredSignature => "expired signature",
+            SignatureState::ExpiredKey => "signed with expired key",
+            SignatureState::RevokedKey => "signed with revoked key",
+            SignatureState::Unverifiable(_) => "gpg verification failed",
+        };
+        let peer = format!("GIT/GPG: Failed verifying revision {commit}: {peer} (key_id={key})");
         let key = if key.is_empty() { "(unknown)" } else { key.as_str() };
         let why = match state {
             SignatureState::Good => {
@@ -170,7 +182,7 @@ impl Demand<'_> {
                 format!("has a signature that could not be verified: {why}")
             }
         };
-        Some(format!("{what} {revision} in Git {why} ({})", self.field))
+        Some(format!("{peer}; {what} {revision} in Git {why} ({})", self.field))
     }
 }
 
@@ -414,7 +426,8 @@ mod tests {
         let history = found.about("https://h/history/a").unwrap().unwrap();
         assert!(history.is_about_history && history.keys.contains(KEY));
         let unsigned = history.problem_of("r", "c", &Signature::none()).unwrap();
-        let text = "Commit c, which leads to target revision r in Git is not signed";
+        let text = "GIT/GPG: Failed verifying revision c: unsigned (key_id=); Commit c, which leads to \
+                    target revision r in Git is not signed";
         assert!(unsigned.starts_with(text), "{unsigned}");
     }
 

@@ -106,6 +106,8 @@ pub struct ObservedApplication {
     pub state: ClusterState,
     /// Target state.
     pub rendered: Rendered,
+    /// Why nothing of it is deployed: commits that are not signed as the project demands (SE-080).
+    pub refused: Vec<NewCondition>,
     /// Revisions of the sources.
     pub revisions: Vec<String>,
     /// The same for the revisions at which a rollback holds the Application (ST-061).
@@ -168,6 +170,7 @@ impl ObservedApplication {
         warnings.extend(unlisted_condition(&self.destination.destination.cluster.unlisted()));
         warnings.extend(self.orphans.clone());
         warnings.extend(self.rendered.conditions());
+        warnings.extend(self.refused.iter().cloned());
         warnings
     }
 }
@@ -423,11 +426,15 @@ impl Reconciliation<'_> {
             Some(good) => Some(self.observe_held_back(good, &raw, &sources, &destination).await),
             None => None,
         };
-        let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
+        // As Argo CD, it is compared with commits that are refused, and says so.
+        let refused = self.refused_commits(&raw, &revisions, &destination).await?;
+        let hard = reason.request.hard;
+        let rendered = self.compared_manifests(&raw, &revisions, &destination, hard).await?;
         let purpose = Purpose::Comparison(shas.clone());
         let state = self.cluster_state(&destination, &rendered, purpose).await?;
         let orphans = self.orphans(&destination, &state.live).await;
-        Ok(ObservedApplication { destination, state, rendered, revisions: shas, held, orphans })
+        let revisions = shas;
+        Ok(ObservedApplication { destination, state, rendered, refused, revisions, held, orphans })
     }
 
     /// The manifests of the last operation, if they are still compared. Those that cannot be read, or
@@ -453,8 +460,8 @@ impl Reconciliation<'_> {
         let purpose = Purpose::Comparison(Vec::new());
         let state = self.cluster_state(&destination, &rendered, purpose).await?;
         let orphans = self.orphans(&destination, &state.live).await;
-        let (revisions, held) = (Vec::new(), None);
-        Ok(ObservedApplication { destination, state, rendered, revisions, held, orphans })
+        let (revisions, refused, held) = (Vec::new(), Vec::new(), None);
+        Ok(ObservedApplication { destination, state, rendered, refused, revisions, held, orphans })
     }
 
     /// The state for the revisions at which a rollback holds the Application.
@@ -495,8 +502,16 @@ impl Reconciliation<'_> {
             }
         };
         let orphans = self.orphans(&destination, &state.live).await;
-        let revisions = Vec::new();
-        Some(ObservedApplication { destination, state, rendered, revisions, held: None, orphans })
+        let (revisions, refused, held) = (Vec::new(), Vec::new(), None);
+        Some(ObservedApplication {
+            destination,
+            state,
+            rendered,
+            refused,
+            revisions,
+            held,
+            orphans,
+        })
     }
 
     /// Where the operation may deploy, and what: nothing is read yet.
@@ -541,8 +556,8 @@ impl Reconciliation<'_> {
         let revisions = deployed.into_iter().chain(found).collect();
         let purpose = Purpose::Operation(revisions);
         let state = self.cluster_state(&destination, &rendered, purpose).await?;
-        let (revisions, held, orphans) = (Vec::new(), None, None);
-        Ok(ObservedApplication { destination, state, rendered, revisions, held, orphans })
+        let (revisions, refused, held, orphans) = (Vec::new(), Vec::new(), None, None);
+        Ok(ObservedApplication { destination, state, rendered, refused, revisions, held, orphans })
     }
 
     /// The inputs of a deletion, from the next connection when one ends. Targets are only needed
@@ -599,9 +614,9 @@ impl Reconciliation<'_> {
         // Before the live objects: what is listed later is not among them.
         let unlisted = cluster.unlisted_for_now();
         let state = self.cluster_state(&destination, &rendered, Purpose::Deletion).await?;
-        let (revisions, held, orphans) = (Vec::new(), None, None);
+        let (revisions, refused, held, orphans) = (Vec::new(), Vec::new(), None, None);
         let observed =
-            ObservedApplication { destination, state, rendered, revisions, held, orphans };
+            ObservedApplication { destination, state, rendered, refused, revisions, held, orphans };
         Ok(Deleting::In(Box::new(observed), scope, unlisted))
     }
 }

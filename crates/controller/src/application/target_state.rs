@@ -55,8 +55,22 @@ impl Reconciliation<'_> {
         destination: &ResolvedDestination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
-        // On the heap: it would make the future of each reconcile larger.
-        Box::pin(self.verified(raw_sources, revisions, destination)).await?;
+        let refused = self.refused_commits(raw_sources, revisions, destination).await?;
+        if !refused.is_empty() {
+            return Err(ObserveError::Refused(Refusal::of(refused)));
+        }
+        self.compared_manifests(raw_sources, revisions, destination, hard).await
+    }
+
+    /// The same, also of commits that are not signed as the project demands: they are compared, and
+    /// nothing of them is deployed.
+    pub(super) async fn compared_manifests(
+        &mut self,
+        raw_sources: &[Value],
+        revisions: &[Revision],
+        destination: &ResolvedDestination,
+        hard: bool,
+    ) -> Result<Rendered, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let namespace = destination.spec.destination.namespace.clone();
         let project = project_of(self.app.raw()).to_owned();
@@ -193,15 +207,25 @@ impl Reconciliation<'_> {
         Ok(rendered)
     }
 
-    /// Refuses commits that are not signed as the project demands (SE-080). Called before
-    /// anything is rendered or taken from an earlier rendering: keys, project and the signature
-    /// may have changed.
-    async fn verified(
+    /// Why commits are not deployed that are not signed as the project demands (SE-080); empty when
+    /// they are. Asked before each rendering, also before one that was kept: keys, project and the
+    /// signature may have changed.
+    pub(super) async fn refused_commits(
         &self,
         raw_sources: &[Value],
         revisions: &[Revision],
         destination: &ResolvedDestination,
-    ) -> Result<(), ObserveError> {
+    ) -> Result<Vec<NewCondition>, ObserveError> {
+        // On the heap: it would make the future of each reconcile larger.
+        Box::pin(self.refused_by_signature(raw_sources, revisions, destination)).await
+    }
+
+    async fn refused_by_signature(
+        &self,
+        raw_sources: &[Value],
+        revisions: &[Revision],
+        destination: &ResolvedDestination,
+    ) -> Result<Vec<NewCondition>, ObserveError> {
         let project_name = access::project_name(&destination.spec);
         let refused = |why: String| {
             let message = format!("AppProject {project_name}: {why}");
@@ -209,7 +233,7 @@ impl Reconciliation<'_> {
         };
         let demands = Demands::of(&destination.project.spec).map_err(refused)?;
         if !demands.any() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         if raw_sources.len() != revisions.len() {
             let (sources, revisions) = (raw_sources.len(), revisions.len());
@@ -245,11 +269,7 @@ impl Reconciliation<'_> {
                 signed::signature_problems(sources, &demand, &commit, &keys, credentials.as_ref());
             problems.extend(self.ctx.lend_slot(check).await.map_err(of_source)?);
         }
-        if problems.is_empty() {
-            return Ok(());
-        }
-        let conditions = problems.into_iter().map(NewCondition::comparison).collect();
-        Err(ObserveError::Refused(Refusal::of(conditions)))
+        Ok(problems.into_iter().map(NewCondition::comparison).collect())
     }
 
     /// Which sources the operation reads, and which of their commits are known: those pinned

@@ -16,10 +16,14 @@ use wavegate_cluster::act::control_plane::rollout_policy::{self, Written};
 use wavegate_cluster::act::notify::Problems;
 use wavegate_cluster::watch::failure::error_reason;
 use wavegate_cluster::watch::object::StoredObject;
+use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::policy::Rules;
+use wavegate_rollout::rollout::policy_limits::limit_texts;
 
 /// The most names of sets in a status.
 const NAMED: usize = 50;
+/// The most names of sets in a message that have the same.
+const FEW: usize = 3;
 /// The most characters of a message.
 const MESSAGE: usize = 1000;
 
@@ -149,21 +153,25 @@ fn effect(rules: &Rules) -> String {
         return String::new();
     }
     let mut parts = vec![format!("{} together", rules.policies.join(", "))];
-    if !rules.paused.is_empty() {
-        parts.push("paused".to_owned());
-    }
     if !rules.gates.is_empty() {
         let names: Vec<&str> = rules.gates.iter().map(|gate| gate.name.as_str()).collect();
         parts.push(format!("gates {}", names.join(", ")));
     }
-    for budget in &rules.budgets {
-        let max = budget.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
-        parts.push(format!("{max} may fail, then {} ({})", budget.on_failure, budget.policy));
-    }
-    for (policy, max) in &rules.pools {
-        parts.push(format!("at most {max} in flight ({policy})"));
-    }
+    parts.extend(limit_texts(rules));
     parts.join("; ")
+}
+
+/// What it amounts to with others, for each of its sets; with their names, if it has several.
+fn effects(report: &Report) -> String {
+    let mut sets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (set, (_, effect)) in report.sets.iter().filter(|(_, (_, effect))| !effect.is_empty()) {
+        sets.entry(effect).or_default().push(set);
+    }
+    let text = |(effect, names): (&str, Vec<&str>)| match report.sets.len() {
+        1 => effect.to_owned(),
+        _ => format!("{}: {effect}", some_of(names, FEW)),
+    };
+    sets.into_iter().map(text).collect::<Vec<_>>().join(". ")
 }
 
 /// Writes the status of the policies whose report has changed. A failure is tried again with the
@@ -218,12 +226,7 @@ fn status(
     }
     let of_sinks = report.sinks.iter();
     problems.extend(of_sinks.map(|(index, problem)| format!("notify[{index}]: {problem}")));
-    let effects: Vec<&str> = report
-        .sets
-        .values()
-        .map(|(_, effect)| effect.as_str())
-        .filter(|effect| !effect.is_empty())
-        .collect();
+    let effects = effects(report);
     let condition = |type_: &str, status: bool, reason: &str, message: String| {
         let status = if status { "True" } else { "False" };
         let message: String = message.chars().take(MESSAGE).collect();
@@ -249,8 +252,8 @@ fn status(
         false => condition("Valid", false, "Problems", problems.join("; ")),
     };
     let mut conditions = vec![valid];
-    if let Some(effect) = effects.first() {
-        conditions.insert(0, condition("Effective", true, "Combined", (*effect).to_owned()));
+    if !effects.is_empty() {
+        conditions.insert(0, condition("Effective", true, "Combined", effects));
     }
     PolicyStatus {
         observed_generation: generation.unwrap_or_default(),

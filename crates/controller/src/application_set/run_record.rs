@@ -101,7 +101,7 @@ pub(super) async fn record(
     let stored = observation.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
     let begins = decision.status.started_at.as_ref() != stored;
     let rules = observation.rules();
-    let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
+    let needs_run = !rules.gates.is_empty() || rules.failures.is_some();
     if decision.must_be_stored || begins && needs_run {
         let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
         return Err(ReconcileError::Run { name, reason: failure });

@@ -227,8 +227,25 @@ impl Engine<'_> {
 
     /// The final plan of an operation.
     pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> SyncPlan {
+        self.leave_namespace_running();
         let _ = self.take_progress();
         self.plan(phase, message, Vec::new(), Vec::new(), None)
+    }
+
+    /// The row of a Namespace that the sync has created stays Running, as in Argo CD, which looks at
+    /// it again only for the metadata that it manages: tools compare the rows.
+    fn leave_namespace_running(&mut self) {
+        let Some(at) = self.namespace_task() else { return };
+        // A declared one is a resource of the phase Sync.
+        let is_created = self.tasks[at].key.phase == SyncPhase::PreSync;
+        let is_managed = self.snapshot.managed_namespace_metadata.is_some();
+        let stored = self.result(at).filter(|row| row.hook_phase == OperationPhase::Succeeded);
+        if let Some(message) = stored.map(|row| row.message.clone())
+            && is_created
+            && !is_managed
+        {
+            self.set(at, None, OperationPhase::Running, message);
+        }
     }
 
     /// Any plan. Decides whether it must be stored before its actions run, and

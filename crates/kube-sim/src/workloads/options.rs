@@ -1,6 +1,8 @@
 //! What is simulated, and why it may not be.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::clock::ServerClock;
@@ -11,6 +13,9 @@ pub struct WorkloadOptions {
     /// From progressing to the end, for objects without an annotation.
     /// Zero skips the progressing status.
     pub delay: Duration,
+    /// While it is true, nothing that is seen takes any time: neither the delay above nor that of
+    /// an annotation is waited for.
+    pub at_once: Arc<AtomicBool>,
     /// The part of the controller manager: Deployments, ReplicaSets,
     /// StatefulSets, DaemonSets, Jobs, CronJobs, PodDisruptionBudgets and
     /// HorizontalPodAutoscalers.
@@ -42,6 +47,7 @@ impl Default for WorkloadOptions {
     fn default() -> Self {
         Self {
             delay: Duration::from_millis(300),
+            at_once: Arc::default(),
             controllers: true,
             infrastructure: true,
             kubelet: true,

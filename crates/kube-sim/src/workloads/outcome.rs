@@ -1,5 +1,6 @@
 //! What shall become of an object, and when: annotations and options read into types.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -92,6 +93,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(365 * 86_400);
 
 /// Reads the delay; one that cannot be read counts as absent.
 pub(super) fn delay(object: &View<'_>, options: &WorkloadOptions) -> Duration {
+    if options.at_once.load(Ordering::Relaxed) {
+        return Duration::ZERO;
+    }
     let Some(text) = annotation(object, DELAY_ANNOTATION) else { return options.delay };
     match text.parse::<jiff::SignedDuration>().ok().and_then(|delay| Duration::try_from(delay).ok())
     {

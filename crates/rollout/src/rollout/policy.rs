@@ -12,8 +12,9 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::notify::sink;
+use crate::rollout::failure_budget::FailureBudget;
 use crate::rollout::steps::Labels;
-use wavegate_api::policy::{Baseline, OnFailure, RolloutPolicySpec, SetSelector, Sink};
+use wavegate_api::policy::{Baseline, RolloutPolicySpec, SetSelector, Sink};
 use wavegate_api::selector::Selector;
 use wavegate_api::{IntOrString, ReadError};
 
@@ -65,8 +66,8 @@ pub struct Rules {
     pub paused: Vec<(String, String)>,
     /// The gates.
     pub gates: Vec<GateRule>,
-    /// The failure budgets.
-    pub budgets: Vec<Budget>,
+    /// What the failure budgets amount to.
+    pub failures: Option<FailureBudget>,
     /// How long after its promotion an Application fails that is not Healthy.
     pub deadline: Option<SignedDuration>,
     /// Whether Applications do not count that were not Healthy before (ST-041).
@@ -101,19 +102,6 @@ pub struct GateRule {
     pub soak: Result<SignedDuration, String>,
     /// The first step that it holds Applications of, counted from 0.
     pub first_step: Option<usize>,
-}
-
-/// A failure budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// The policy.
-    pub policy: String,
-    /// How many may fail; `None` does not count them.
-    pub max: Option<Max>,
-    /// How many may fail with the same signature.
-    pub same: Option<u64>,
-    /// What is done when more do.
-    pub on_failure: OnFailure,
 }
 
 /// The limit for each value of a label.
@@ -214,7 +202,7 @@ impl Rules {
                 }
             }
         }
-        rules.ignores_baseline = !counts_baseline && !rules.budgets.is_empty();
+        rules.ignores_baseline = !counts_baseline && rules.failures.is_some();
         rules
     }
 
@@ -232,6 +220,12 @@ impl Rules {
     pub fn value_of(&self, application: &str, spread: usize) -> &str {
         let member = self.members.get(application);
         member.and_then(|member| member.values.get(spread)).map_or("", String::as_str)
+    }
+
+    /// Whether no Application has the label of a spread.
+    pub fn lacks_label(&self, spread: usize) -> bool {
+        let values = self.members.values().filter_map(|member| member.values.get(spread));
+        values.into_iter().all(String::is_empty)
     }
 
     fn hold_all(&mut self, policy: &str, field: &str, text: String) {
@@ -263,8 +257,16 @@ impl Rules {
         if let Some(failures) = &spec.failures {
             let max = failures.max.as_ref().map(|max| self.max(policy, "spec.failures.max", max));
             let same = failures.same.map(|same| u64::try_from(same).unwrap_or_default().max(1));
-            let on_failure = failures.on_failure;
-            self.budgets.push(Budget { policy: name(), max, same, on_failure });
+            let (count, percent) = match max {
+                Some(Max::Count(count)) => (Some(count), None),
+                Some(Max::Percent(percent)) => (None, Some(percent)),
+                None => (None, None),
+            };
+            let own = FailureBudget::of(policy, count, percent, same, failures.on_failure);
+            self.failures = Some(match self.failures.take() {
+                Some(known) => known.together(own),
+                None => own,
+            });
             if let Some(deadline) = self.deadline_of(policy, &failures.deadline) {
                 self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
             }
@@ -540,9 +542,10 @@ mod tests {
         assert_eq!(found.ramp, Some((2, 2)));
         assert!(!found.ignores_baseline, "one counts them");
         assert!(rules(&[policy("one", one)]).ignores_baseline);
-        assert_eq!(found.budgets[1].max, Some(Max::Count(0)), "what cannot be read");
-        assert_eq!(found.budgets[1].same, Some(1));
-        assert_eq!(found.budgets[1].on_failure, OnFailure::Hold, "the default");
+        // What cannot be read is 0; the default is Hold.
+        let want = "0 (policy other) may fail, but not 1 in the same way (policy other), then Abort \
+                    (policy one)";
+        assert_eq!(found.failures.as_ref().unwrap().to_string(), want);
         assert_eq!(found.pools, [("one".to_owned(), 5)]);
         assert_eq!(found.deletions, [("one".to_owned(), Max::Percent(10))]);
         assert_eq!((found.value_of("a", 0), found.value_of("b", 0)), ("dev", "prod"));

@@ -142,6 +142,7 @@ pub struct Verdict {
 
 /// Judges the failed Applications by the budgets (ST-042, ST-043).
 pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
+    let Some(budget) = &rules.failures else { return Verdict::default() };
     let failed: Vec<&Row<'_>> = rows.iter().filter(|row| row.run.failure.is_some()).collect();
     let mut sizes: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for row in rows {
@@ -154,57 +155,34 @@ pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
     for failure in failed.iter().filter_map(|row| row.run.failure.as_ref()) {
         *signatures.entry(&failure.signature).or_default() += 1;
     }
-    let mut exceeded: Option<(OnFailure, String)> = None;
-    for budget in &rules.budgets {
-        // It only reports: what goes on is said as well.
-        let goes_on = budget.on_failure == OnFailure::Continue;
-        let more = |max: u64| match goes_on {
-            true => format!("more than {max}"),
-            false => format!("and {max} may"),
-        };
-        let over = match budget.max {
-            None => None,
-            Some(Max::Count(max)) if failed.len() as u64 > max => {
-                Some(format!("{} failed, {}", failed.len(), more(max)))
-            }
-            Some(Max::Count(_)) => None,
-            Some(share @ Max::Percent(_)) => sizes.iter().find_map(|(step, (size, failures))| {
-                let max = share.of(*size);
-                (*failures > max).then(|| {
-                    format!("{failures} of step {} failed, {} ({share})", step + 1, more(max))
-                })
-            }),
-        };
-        let same = budget.same.and_then(|same| {
-            let (signature, count) = signatures.iter().find(|(_, count)| **count >= same)?;
-            Some(format!("{count} failed in the same way: {signature}"))
-        });
-        let Some(why) = same.or(over) else { continue };
-        let why = match goes_on {
-            true => format!("{why} (failure budget of policy {})", budget.policy),
-            false => format!("{why} (policy {})", budget.policy),
-        };
-        let known = exceeded.as_ref().map(|(what, _)| care(*what));
-        if known.is_none_or(|known| care(budget.on_failure) > known) {
-            exceeded = Some((budget.on_failure, why));
-        }
-    }
-    let only_reports = exceeded.as_ref().is_none_or(|(what, _)| *what == OnFailure::Continue);
-    let counts = |budget: &crate::rollout::policy::Budget| {
-        budget.max.is_some() || budget.on_failure == OnFailure::Continue
+    // It only reports: what goes on is said as well.
+    let only_reports = budget.only_reports();
+    let more = |max: u64| match only_reports {
+        true => format!("more than {max}"),
+        false => format!("and {max} may"),
     };
-    let excuses = only_reports && !rules.budgets.is_empty() && rules.budgets.iter().all(counts);
+    let same = budget.same.as_ref().and_then(|limit| {
+        let (signature, count) = signatures.iter().find(|(_, count)| **count >= limit.value)?;
+        Some((limit, format!("{count} failed in the same way: {signature}")))
+    });
+    let of_run = || {
+        let limit = budget.count.as_ref().filter(|limit| failed.len() as u64 > limit.value)?;
+        Some((limit, format!("{} failed, {}", failed.len(), more(limit.value))))
+    };
+    let of_step = || {
+        let limit = budget.percent.as_ref()?;
+        let share = Max::Percent(limit.value);
+        sizes.iter().find_map(|(step, (size, failures))| {
+            let (step, max) = (step + 1, share.of(*size));
+            let text = || format!("{failures} of step {step} failed, {} ({share})", more(max));
+            (*failures > max).then(|| (limit, text()))
+        })
+    };
+    let exceeded = same.or_else(of_run).or_else(of_step).map(|(limit, why)| {
+        (budget.on_failure.value, format!("{why} {}", budget.source_text(limit)))
+    });
+    let excuses = (exceeded.is_none() || only_reports) && budget.holds_step.is_none();
     Verdict { exceeded, excuses }
-}
-
-/// How careful an action is: the most careful one is taken (ST-001).
-const fn care(on_failure: OnFailure) -> u8 {
-    match on_failure {
-        OnFailure::Continue => 0,
-        OnFailure::Hold => 1,
-        OnFailure::Abort => 2,
-        OnFailure::Rollback => 3,
-    }
 }
 
 /// Excuses Applications that failed within the budget, and those that were not Healthy before.

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::target_set::TargetSet;
+use super::target_set::{CAPACITY, TargetSet};
 use crate::rollout::left_out::LeftOut;
 use crate::rollout::policy::{GateRule, Rules};
 use crate::rollout::run_input::{Hold, RunInput};
@@ -16,9 +16,6 @@ use crate::rollout::wait_kind::WaitKind;
 use wavegate_api::HealthStatus;
 use wavegate_api::run::{RolloutRunSpec, RunGate};
 use wavegate_api::time::stored_time;
-
-/// The most targets that a gate remembers.
-const ADMITTED: usize = 4_000;
 
 /// The state of each gate of a run, in the order of the rules.
 pub fn evaluate(
@@ -136,7 +133,7 @@ fn admitted<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
     for row in rows {
         all.add(row);
     }
-    match all.len() <= ADMITTED {
+    match all.len() <= CAPACITY {
         true => all.text(),
         false => String::new(),
     }

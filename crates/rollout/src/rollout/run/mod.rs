@@ -18,6 +18,7 @@
 //! with the operation that starts it.
 
 mod admitted;
+mod digest_code;
 mod estimate;
 mod failures;
 mod gates;
@@ -32,6 +33,7 @@ mod run_status;
 mod signature;
 pub mod started;
 mod state;
+mod status_size;
 mod target_set;
 #[cfg(test)]
 mod tests;

@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use super::target_set::{
-    CAPACITY, Short, TargetSet, digest, digest_of, digest_of_revisions, digest_of_spec,
-    digests_text, read_digests, spec_digest,
+    CAPACITY, Short, TargetSet, digest_of, digest_of_revisions, digest_of_spec, digests_of,
+    digests_text, read_digests, spec_digest, target_digests,
 };
 use crate::rollout::phase::{Observed, Phase};
 use crate::rollout::snapshot::Row;
@@ -27,6 +27,8 @@ const NUMBER: char = ':';
 const PARTS: char = '.';
 /// Of a run whose revisions are in quarantine for new Applications as well.
 const FOR_NEW: &str = "new";
+/// So many revisions of a run do not count: thousands of Applications have few.
+const REVISIONS: usize = 20;
 /// In the place of a number: what a complete run has left out.
 const LEFT_OUT: &str = "left";
 
@@ -218,6 +220,16 @@ impl Quarantine {
         lifted.iter().map(|run| run.number).collect()
     }
 
+    /// The Applications with their specs, and the revisions, of all runs that were ended.
+    pub(super) fn specs_and_revisions(&self) -> (BTreeSet<Short>, BTreeSet<Short>) {
+        let (mut specs, mut revisions) = (BTreeSet::new(), BTreeSet::new());
+        for run in &self.runs {
+            specs.extend(&run.specs);
+            revisions.extend(&run.revisions);
+        }
+        (specs, revisions)
+    }
+
     /// Forgets the earliest runs when there is more than fits in a status, and of the last one what
     /// does not fit.
     pub fn bound(&mut self) -> Vec<Forgotten> {
@@ -262,7 +274,8 @@ impl EndedRun {
     }
 
     fn len(&self) -> usize {
-        self.targets.len() + self.specs.len() + self.revisions.len() + self.unchanged.len()
+        let revisions = self.revisions.len().saturating_sub(REVISIONS);
+        self.targets.len() + self.specs.len() + revisions + self.unchanged.len()
     }
 
     fn extend(&mut self, other: Self) {
@@ -275,10 +288,10 @@ impl EndedRun {
 
     fn truncate(&mut self, most: usize) {
         self.unchanged.clear();
-        let mut room = most;
+        let mut room = most.saturating_add(REVISIONS);
         for part in [&mut self.revisions, &mut self.targets, &mut self.specs] {
             *part = part.iter().take(room).copied().collect();
-            room -= part.len();
+            room = most.min(room - part.len());
         }
     }
 
@@ -292,9 +305,10 @@ impl EndedRun {
     }
 
     fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        let target = digest(application, spec, revisions);
-        self.targets.contains(&target)
-            || self.has_both(application, spec, revisions) && !self.unchanged.contains(&target)
+        let target = target_digests(application, spec, revisions);
+        let is_in = |all: &BTreeSet<Short>| target.iter().any(|one| all.contains(one));
+        is_in(&self.targets)
+            || self.has_both(application, spec, revisions) && !is_in(&self.unchanged)
     }
 
     fn has(&self, row: &Row<'_>) -> bool {
@@ -303,7 +317,7 @@ impl EndedRun {
     }
 
     fn remove(&mut self, row: &Row<'_>) {
-        if let Some(target) = digest_of(row) {
+        for target in digests_of(row).into_iter().flatten() {
             self.targets.remove(&target);
         }
         if let Some(spec) = digest_of_spec(row) {
@@ -322,7 +336,7 @@ impl EndedRun {
         };
         let found: Vec<Short> = rows.iter().filter(is_unchanged).filter_map(digest_of).collect();
         if !self.unchanged.is_empty() {
-            let now: BTreeSet<Short> = rows.iter().filter_map(digest_of).collect();
+            let now: BTreeSet<Short> = rows.iter().filter_map(digests_of).flatten().collect();
             self.unchanged.retain(|target| now.contains(target));
         }
         self.unchanged.extend(found);
@@ -344,6 +358,7 @@ fn deployed_of<'a>(row: &Row<'a>) -> &'a [String] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::target_set::digest;
     use super::*;
 
     fn ended(number: u64, applications: usize) -> EndedRun {
@@ -381,10 +396,10 @@ mod tests {
         assert_eq!(all.bound(), []);
         all.runs.push(ended(4, 12_000));
         let forgotten = all.bound();
-        let last = Forgotten { run: 4, kept: CAPACITY - 1 };
+        let last = Forgotten { run: 4, kept: CAPACITY };
         assert_eq!(forgotten[0], last);
         assert_eq!(forgotten.len(), 3);
-        assert!(all.text().len() < 54_000, "{}", all.text().len());
+        assert!(all.text().len() < 34_000, "{}", all.text().len());
         assert_eq!(Quarantine::read(&all.text()), all);
     }
 }

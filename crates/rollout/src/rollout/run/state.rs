@@ -15,7 +15,7 @@ use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::CAPACITY;
 use super::timeline::{self, Transition};
-use super::{admitted, estimate, health_before, paused, without_effect};
+use super::{admitted, estimate, health_before, paused, status_size, target_set, without_effect};
 use crate::rollout::cut::cut;
 use crate::rollout::left_out::LeftOut;
 use crate::rollout::phase::Phase;
@@ -393,6 +393,12 @@ impl State {
         let estimate = || estimate::of(&status, input.rules, &history, now);
         status.estimate = ends_by_time.then(estimate).flatten();
         keep_unknown_of_run(&self.before, &mut status);
+        let is_new = |entry: &&TimelineEntry| !self.before.timeline.contains(entry);
+        let news = status.timeline.iter().filter(is_new).cloned().collect();
+        let revisions = target_set::revisions_of(facts.rows);
+        if status != self.before {
+            status_size::bound_size(&mut status, &revisions);
+        }
         let is_urgent = self.new.is_some() || differs(&self.before, &status);
         let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
         let must_be_stored = self.acts_on_retry
@@ -403,8 +409,6 @@ impl State {
             || is(RunPhase::Aborted)
             || is(RunPhase::RollingBack)
             || status.gates.iter().any(|gate| gate.is_open() && !was_open(gate, &self.before));
-        let is_new = |entry: &&TimelineEntry| !self.before.timeline.contains(entry);
-        let news = status.timeline.iter().filter(is_new).cloned().collect();
         let is_recorded = is_urgent
             || status != self.before
             || self.superseded.is_some()
@@ -414,9 +418,10 @@ impl State {
             return None;
         }
         let is_of_shares = !is_urgent && run_status::differs_in_shares(&self.before, &status);
-        admitted::pack(&mut status);
+        admitted::pack(&mut status, &revisions);
         if let Some((_, superseded)) = &mut self.superseded {
-            admitted::pack(superseded);
+            status_size::bound_size(superseded, &revisions);
+            admitted::pack(superseded, &revisions);
         }
         Some(RunDecision {
             name,

@@ -8,10 +8,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::digest_code;
 use crate::rollout::snapshot::Row;
 
 /// The most targets in the text of a status: the first ones by digest.
 pub const CAPACITY: usize = 10_000;
+
+/// So many digests take less than four bytes each.
+const MANY: usize = 256;
+/// Before them. No text of base64 has it.
+const PACKED: char = '^';
 
 /// In the place of a part that may be any.
 const ANY: &str = "*";
@@ -48,25 +54,34 @@ impl TargetSet {
 
     /// Removes it.
     pub fn remove(&mut self, row: &Row<'_>) {
-        if let Some(target) = digest_of(row) {
+        for target in digests_of(row).into_iter().flatten() {
             self.targets.remove(&target);
         }
     }
 
     /// Whether the target of an Application is in it.
     pub fn has(&self, row: &Row<'_>) -> bool {
-        !self.targets.is_empty() && digest_of(row).is_some_and(|one| self.targets.contains(&one))
+        let is_in = || digests_of(row).iter().flatten().any(|one| self.targets.contains(one));
+        !self.targets.is_empty() && is_in()
     }
 }
 
-/// Digests as they are stored, in base64.
+/// Digests as they are stored: four bytes each in base64, or many of them in fewer.
 pub(super) fn digests_text(all: &BTreeSet<Short>, most: usize) -> String {
+    if all.len() >= MANY {
+        let numbers: Vec<u32> = all.iter().take(most).map(|one| u32::from_be_bytes(*one)).collect();
+        return format!("{PACKED}{}", STANDARD.encode(digest_code::encode_sorted(&numbers)));
+    }
     let bytes: Vec<u8> = all.iter().take(most).flatten().copied().collect();
     STANDARD.encode(bytes)
 }
 
 /// The same as read; what cannot be read is left out.
 pub(super) fn read_digests(text: &str) -> BTreeSet<Short> {
+    if let Some(packed) = text.strip_prefix(PACKED) {
+        let bytes = STANDARD.decode(packed).unwrap_or_default();
+        return digest_code::decode_sorted(&bytes).into_iter().map(u32::to_be_bytes).collect();
+    }
     let bytes = STANDARD.decode(text).unwrap_or_default();
     bytes.as_chunks::<4>().0.iter().copied().collect()
 }
@@ -86,10 +101,36 @@ pub(super) fn digest_of_revisions(revisions: &[String]) -> Short {
     digest(ANY, ANY, revisions)
 }
 
+/// Of all revisions that Applications have as their targets.
+pub(super) fn revisions_of(rows: &[Row<'_>]) -> BTreeSet<Short> {
+    let all = rows.iter().filter_map(Row::spec_and_revisions).map(|(_, revisions)| revisions);
+    all.collect::<BTreeSet<_>>().into_iter().map(digest_of_revisions).collect()
+}
+
 /// Of the target of an Application.
 pub(super) fn digest_of(row: &Row<'_>) -> Option<Short> {
     let (spec, revisions) = row.spec_and_revisions()?;
-    Some(digest(row.member.name, spec, revisions))
+    Some(target_digests(row.member.name, spec, revisions)[0])
+}
+
+/// The same, and as earlier versions have stored it; none without a target.
+pub(super) fn digests_of(row: &Row<'_>) -> Option<[Short; 2]> {
+    let (spec, revisions) = row.spec_and_revisions()?;
+    Some(target_digests(row.member.name, spec, revisions))
+}
+
+/// Of a target, and the same as earlier versions have stored it. That of a target follows from
+/// those of its spec and its revisions, so that the targets of thousands of Applications with the
+/// same revisions follow from their specs.
+pub(super) fn target_digests(application: &str, spec: &str, revisions: &[String]) -> [Short; 2] {
+    let of_spec = spec_digest(application, spec);
+    let target = combined(of_spec, digest_of_revisions(revisions));
+    [target, digest(application, spec, revisions)]
+}
+
+/// Of a target, from those of its spec and its revisions.
+pub(super) fn combined(spec: Short, revisions: Short) -> Short {
+    std::array::from_fn(|index| spec[index] ^ revisions[index])
 }
 
 pub(super) fn digest(application: &str, spec: &str, revisions: &[String]) -> Short {
@@ -139,7 +180,12 @@ mod tests {
         for number in 0..CAPACITY {
             set.targets.insert(digest(&format!("app-{number}"), "spec", &[]));
         }
-        assert!(set.text().len() < 54_000);
+        assert!(set.text().len() < 34_000, "{}", set.text().len());
+        assert_eq!(TargetSet::read(&set.text()), set);
         assert_eq!(TargetSet::read("no base64!"), TargetSet::default());
+        assert_eq!(TargetSet::read("^no base64!"), TargetSet::default());
+        // As earlier versions have written it.
+        let plain: Vec<u8> = set.targets.iter().flatten().copied().collect();
+        assert_eq!(TargetSet::read(&STANDARD.encode(plain)), set);
     }
 }

@@ -21,6 +21,7 @@ use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode};
 
 mod found;
 mod hard_cases;
+mod large;
 mod later;
 mod quarantine;
 mod words;

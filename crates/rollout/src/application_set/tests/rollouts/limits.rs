@@ -123,10 +123,12 @@ impl World {
             return;
         }
         let failed = self.failed(run, entries);
-        let over = self.budgets().filter(|budget| self.is_over(budget, &failed));
-        let Some(action) = over.map(|budget| budget.on_failure).max_by_key(|one| care(*one)) else {
+        // Whichever limit it is: the most careful action of all policies is taken.
+        if !self.budgets().any(|budget| self.is_over(budget, &failed)) {
             return;
-        };
+        }
+        let actions = self.budgets().map(|budget| budget.on_failure);
+        let Some(action) = actions.max_by_key(|one| care(*one)) else { return };
         if action == OnFailure::Continue {
             return;
         }

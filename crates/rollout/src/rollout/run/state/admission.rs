@@ -31,7 +31,7 @@ impl State {
         // What a run has started says that there are runs.
         let has_hidden =
             lacks_runs && input.hides_runs && rows.iter().any(|row| row.member.started.is_some());
-        let needs_runs = !input.rules.gates.is_empty() || !input.rules.budgets.is_empty();
+        let needs_runs = !input.rules.gates.is_empty() || input.rules.failures.is_some();
         let unreadable = input.unreadable_run();
         let is_run_unreadable = unreadable.is_some();
         let message = if let Some(why) = unreadable {
@@ -52,7 +52,7 @@ impl State {
         let all = is_run_unreadable
             || !policies.is_empty()
             || has_hidden
-            || !input.rules.budgets.is_empty();
+            || input.rules.failures.is_some();
         for row in rows.iter_mut().filter(|row| row.run.hold.is_none()) {
             if all || !input.rules.gates_of(row.member.name).is_empty() {
                 let (kind, message) = (WaitKind::Unreadable, message.clone());
