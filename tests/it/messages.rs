@@ -81,13 +81,15 @@ const READERS: [(&str, &str, &str); 44] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 50] = [
+const NO_MESSAGE: [(&str, &[&str]); 52] = [
     ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
     ("cli/explain/advice.rs", &["Secret "]),
+    ("cli/files/work_tree.rs", &["://", "file://", "gitdir:", "path", "self.directory"]),
     ("cli/console/output.rs", &["mark"]),
     ("cli/plan/report.rs", &["field"]),
+    ("cli/plan/trial.rs", &["repoURL", "{{"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),
     ("cli/simulate/frozen.rs", &["{{"]),
