@@ -274,6 +274,7 @@ fn context(inputs: &ComparisonInputs, stop: &CancellationToken) -> Context {
     let (trigger, _) = mpsc::unbounded_channel();
     let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone())
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .running_inside(settings.runs_in_cluster)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
         .read_only();
     let queue = Arc::new(Queue::new(BACKOFF));
