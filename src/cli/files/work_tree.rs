@@ -186,20 +186,24 @@ impl WorkTree {
     /// hydrated ones alone.
     fn take_dry_source(&self, spec: &mut Value) {
         let hydrator = &spec["sourceHydrator"];
-        let dry = hydrator["drySource"].clone();
         let has = |source: &Value| {
             let root = self.root.as_ref().unwrap_or(&self.directory);
             path(source).is_some_and(|path| root.join(path).is_dir())
         };
-        if !dry.is_object() || (!has(&dry) && has(&hydrator["syncSource"])) {
-            return;
-        }
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("sourceHydrator");
-            fields.remove("sources");
-            fields.insert("source".to_owned(), dry);
+        if has(&hydrator["drySource"]) || !has(&hydrator["syncSource"]) {
+            put_dry_source(spec);
         }
     }
+}
+
+/// Puts the dry source of hydrated manifests in their place, if a raw spec has one: it is what
+/// people commit to.
+pub(in crate::cli) fn put_dry_source(spec: &mut Value) {
+    let dry = spec["sourceHydrator"]["drySource"].clone();
+    let Some(fields) = spec.as_object_mut().filter(|_| dry.is_object()) else { return };
+    fields.remove("sourceHydrator");
+    fields.remove("sources");
+    fields.insert("source".to_owned(), dry);
 }
 
 fn at_root(source: &mut Value) {

@@ -428,8 +428,11 @@ fn table(report: &PlanReport) -> String {
         text.push_str(&output::table(header, live.iter().map(row)));
     }
     if let Some(planned) = &report.policies {
-        text.push('\n');
-        text.push_str(&output::printable_lines(&planned.text(), false));
+        let words = planned.text();
+        if !words.is_empty() {
+            text.push('\n');
+            text.push_str(&output::printable_lines(&words, false));
+        }
     }
     if !report.problems.is_empty() {
         text.push('\n');

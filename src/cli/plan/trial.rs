@@ -15,7 +15,7 @@ use crate::cli::console::error::{Error, note};
 use crate::cli::diff::compared::{ControllerComparer, Report};
 use crate::cli::files::input::FileObject;
 use crate::cli::files::repositories::OpenedRepositories;
-use crate::cli::files::work_tree::{WorkTree, is_git, is_same, shown_urls};
+use crate::cli::files::work_tree::{WorkTree, is_git, is_same, put_dry_source, shown_urls};
 use crate::cli::plan::live_diff::{Change, LiveChange};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{Raw, ResourceKey};
@@ -142,7 +142,9 @@ impl Trial {
         generation.reads.git.iter().for_each(|read| named.add(&read.repo_url));
         let mut revisions = BTreeSet::new();
         for application in &generation.applications {
-            for source in InEffect::of(application.spec()).list.iter().filter(|one| is_git(one)) {
+            let mut spec = application.spec().clone();
+            put_dry_source(&mut spec);
+            for source in InEffect::of(&spec).list.iter().filter(|one| is_git(one)) {
                 named.add(source.text("/repoURL"));
                 if self.tried.is_for(source.text("/repoURL")) {
                     revisions.insert(source.text("/targetRevision").to_owned());
@@ -185,7 +187,7 @@ impl Trial {
         existing: &BTreeMap<String, Arc<Value>>,
     ) -> PlanReport {
         let live = plan.live.as_deref().unwrap_or_default();
-        let becomes: Vec<(&LiveChange, &Value)> =
+        let becomes: Vec<(&LiveChange, Value)> =
             live.iter().filter_map(|one| Some((one, after(one, existing)?))).collect();
         let projects = || becomes.iter().map(|(_, application)| project_of(application));
         let of = |repositories| {
@@ -275,16 +277,15 @@ fn targets(outcome: &ComparisonOutcome) -> Vec<(&ResourceKey, Option<&Value>)> {
     all.map(|resource| (&resource.key, resource.target.as_deref())).collect()
 }
 
-/// The Application once the change is written; `None` for one that is gone, or not written.
-fn after<'a>(
-    live: &'a LiveChange,
-    existing: &'a BTreeMap<String, Arc<Value>>,
-) -> Option<&'a Value> {
-    match live.change {
-        Change::Create | Change::Update => live.after.as_ref(),
-        Change::None => existing.get(&live.application).map(|application| &**application),
-        Change::Delete | Change::Wait | Change::Move | Change::Refuse => None,
-    }
+/// The Application once the change is written, with the dry source of hydrated manifests; `None` for one that is gone, or not written.
+fn after(live: &LiveChange, existing: &BTreeMap<String, Arc<Value>>) -> Option<Value> {
+    let mut application = match live.change {
+        Change::Create | Change::Update => live.after.clone()?,
+        Change::None => existing.get(&live.application).map(|found| (**found).clone())?,
+        Change::Delete | Change::Wait | Change::Move | Change::Refuse => return None,
+    };
+    put_dry_source(&mut application["spec"]);
+    Some(application)
 }
 
 /// The Git repositories that a set names.

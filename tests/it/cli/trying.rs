@@ -68,7 +68,9 @@ impl Fleet {
     }
 
     async fn application(&self, name: &str, mut spec: Value) {
-        spec["project"] = "default".into();
+        if spec["project"].is_null() {
+            spec["project"] = "default".into();
+        }
         spec["destination"] = json!({"server": IN_CLUSTER, "namespace": "shop"});
         self.cluster.create("Application", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name}, "spec": spec})).await;
     }
@@ -310,6 +312,30 @@ async fn it_is_said_what_was_taken_in_place_of_which_repository() {
     diff("one", &fleet.clone(), &[]).await.fails(2, &[".git"]);
 }
 
+/// What is not committed cannot be signed, and is nothing that is deployed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_work_tree_is_compared_without_signatures() {
+    let fleet = Fleet::new(&[("app/map.json", config_map("map", "pushed"))]).await;
+    fleet
+        .cluster
+        .create(
+            "AppProject",
+            json!({"metadata": {"name": "signed"}, "spec": {
+                "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
+                "signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}],
+            }}),
+        )
+        .await;
+    let source = json!({"repoURL": fleet.repository.url(), "path": "app"});
+    fleet.application("one", json!({"project": "signed", "source": source})).await;
+    let pushed = fleet.reads(&["diff", "one"]).await;
+    assert_eq!((pushed.code, pushed.out.as_str()), (2, ""), "{}", pushed.err);
+    fleet.edit("app/map.json", Some(&config_map("map", "tried")));
+    let clone = fleet.clone().display().to_string();
+    let tried = fleet.reads(&["diff", "one", "--local", &clone, "-o", "json"]).await;
+    assert_eq!(colors(&tried), ["tried"], "{}", tried.err);
+}
+
 /// Name, step and what becomes of each Application.
 fn becomes(run: &Run) -> Vec<(String, Value, String)> {
     let applications = run.json()["trial"]["applications"].as_array().unwrap().clone();
@@ -462,6 +488,25 @@ async fn the_set_of_a_work_tree_is_tried_with_its_manifests() {
     let modified = |index: usize| trial["applications"][index]["manifests"]["modified"].clone();
     assert_eq!([modified(0), modified(1), modified(2)], [json!(true), json!(false), json!(false)]);
     assert_eq!(trial["applications"][1]["fields"], json!(["metadata.labels.team"]));
+}
+
+/// People commit to the dry source of hydrated manifests: it is what is tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn hydrated_manifests_are_tried_by_their_dry_source() {
+    let fleet = Fleet::new(&[("apps/a/map.json", config_map("a", "red"))]).await;
+    let mut set = fleet.by_directory();
+    let spec = &mut set["spec"]["template"]["spec"];
+    let dry = spec["source"].take();
+    spec.as_object_mut().unwrap().remove("source");
+    let sync = json!({"targetBranch": "environments/prod", "path": "{{.path.path}}"});
+    spec["sourceHydrator"] = json!({"drySource": dry, "syncSource": sync});
+    fleet.cluster.create("ApplicationSet", set).await;
+    fleet.edit("apps/a/map.json", Some(&config_map("a", "tried")));
+    let clone = fleet.clone().display().to_string();
+    let run = fleet.reads(&["plan", "--live", "fleet", "--local", &clone, "-o", "json"]).await;
+    assert_eq!(becomes(&run), [became("a", 1, "created")], "{}{}", run.out, run.err);
+    let resource = &run.json()["trial"]["applications"][0]["manifests"]["resources"][0];
+    assert_eq!(resource["predicted"]["data"]["color"], "tried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
