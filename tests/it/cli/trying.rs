@@ -498,7 +498,7 @@ async fn hydrated_manifests_are_tried_by_their_dry_source() {
     let spec = &mut set["spec"]["template"]["spec"];
     let dry = spec["source"].take();
     spec.as_object_mut().unwrap().remove("source");
-    let sync = json!({"targetBranch": "environments/prod", "path": "{{.path.path}}"});
+    let sync = json!({"targetBranch": "environments/prod", "path": "hydrated/{{.path.basename}}"});
     spec["sourceHydrator"] = json!({"drySource": dry, "syncSource": sync});
     fleet.cluster.create("ApplicationSet", set).await;
     fleet.edit("apps/a/map.json", Some(&config_map("a", "tried")));
