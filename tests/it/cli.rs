@@ -57,6 +57,7 @@ mod starting;
 mod templates;
 mod tree;
 mod trust;
+mod trying;
 mod typos;
 mod unwritten;
 mod watching;

@@ -147,6 +147,9 @@ impl Config {
         read.flag(flags.allow_http_sources, sets("allow.http.sources"), &mut http);
         applications.render.programs.allow_http = http;
         applications.dry_run = application_sets.dry_run;
+        // As the client of the API server finds out.
+        let host = environment("KUBERNETES_SERVICE_HOST");
+        applications.runs_in_cluster = host.is_some_and(|host| !host.is_empty());
         let mut debug = false;
         read.flag(flags.debug, sets("debug"), &mut debug);
         let (format, level) = log_of_the_application_controller(&mut read);

@@ -43,6 +43,7 @@ mod process;
 mod render;
 mod repositories;
 mod snapshot;
+mod tried;
 mod version;
 
 #[cfg(test)]
@@ -77,3 +78,4 @@ pub use render::manifest::{Manifest, RenderError};
 pub use render::render_for::{ChartCapabilities, RenderFor};
 pub use render::source::{RenderOptions, RenderedSource, directory_options, render_source};
 pub use repositories::Repositories;
+pub use tried::{TriedContent, TriedSource};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::git::address::Allow;
 use crate::oci::settings::ArtifactSettings;
 use crate::process::tools::Programs;
+use crate::tried::TriedSource;
 use wavegate_sandbox::Confinement;
 
 /// Limits on time, disk space and parallelism.
@@ -77,9 +78,8 @@ pub struct SourceSettings {
     /// Additional environment variables of `git`, such as `HTTPS_PROXY`. They do not
     /// override ours. Default none: the environment of this process is not passed on.
     pub environment: BTreeMap<String, String>,
-    /// Whether a local Git repository is read as a plain directory: its files as they
-    /// are, not those of a commit. Default false.
-    pub working_trees: bool,
+    /// What is read in place of a repository. Default none.
+    pub tried: Option<TriedSource>,
     /// The limits.
     pub limits: SourceLimits,
     /// Whether `git` is confined to the cache.
@@ -99,7 +99,7 @@ impl Default for SourceSettings {
             gpg: "gpg".into(),
             allow: Allow::default(),
             environment: BTreeMap::new(),
-            working_trees: false,
+            tried: None,
             limits: SourceLimits::default(),
             confinement: Confinement::default(),
             helper: wavegate_sandbox::helper_path(),

@@ -47,6 +47,17 @@ impl Repositories {
         Self(Kind::Memory(memory))
     }
 
+    /// Whether a work tree is read in place of this repository. What is not committed yet is not
+    /// signed.
+    pub fn is_work_tree(&self, repo_url: &str) -> bool {
+        match &self.0 {
+            Kind::Git(git) => {
+                git.settings.tried.as_ref().is_some_and(|t| t.work_tree_of(repo_url).is_some())
+            }
+            Kind::Memory(_) => false,
+        }
+    }
+
     /// Resolves a `targetRevision` (SE-032) to a commit.
     ///
     /// A full hash is used as it is, without a request. Anything else costs one `git

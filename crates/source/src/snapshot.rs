@@ -43,6 +43,20 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+impl Failure {
+    /// Names what could not be read, relative to the directory.
+    fn at(self, relative: &Path) -> Self {
+        match self {
+            Self::Io(error) => {
+                let place = if relative == Path::new("") { Path::new(".") } else { relative };
+                let why = format!("{}: {error}", place.display());
+                Self::Io(std::io::Error::new(error.kind(), why))
+            }
+            other => other,
+        }
+    }
+}
+
 /// Whether `git` would read this directory as a repository. A directory *inside* a work
 /// tree is not one.
 pub(super) fn is_repository(directory: &Path) -> bool {
@@ -93,7 +107,8 @@ impl Walk {
             return Err(Failure::TooLarge(format!("{MAX_DEPTH} levels of directories")));
         }
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(from)? {
+        let entries = std::fs::read_dir(from).map_err(|error| Failure::from(error).at(relative))?;
+        for entry in entries {
             names.push(entry?.file_name());
             if names.len() > self.max_files {
                 return Err(Failure::TooLarge(format!("{} files", self.max_files)));
@@ -125,7 +140,7 @@ impl Walk {
                     std::os::unix::fs::symlink(leads_to, target)?;
                 }
             } else if kind.is_file() {
-                self.file(&source, target.as_deref(), &relative)?;
+                self.file(&source, target.as_deref(), &relative).map_err(|f| f.at(&relative))?;
             }
         }
         Ok(())

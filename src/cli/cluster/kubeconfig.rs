@@ -134,7 +134,8 @@ pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Erro
     config.map_err(|error| failed(cause_chain(&error)))
 }
 
-fn in_cluster() -> bool {
+/// Whether this process runs in a cluster.
+pub(in crate::cli) fn in_cluster() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::cli::cluster::{ClusterConnection, control_plane_namespace};
+use crate::cli::cluster::{ClusterConnection, control_plane_namespace, kubeconfig};
 use crate::cli::console::error::Error;
 use wavegate_api::ApplicationDestination;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
@@ -118,6 +118,7 @@ impl Destinations {
             trigger,
             stop.clone(),
         )
+        .running_inside(kubeconfig::in_cluster())
         .with_programs(Arc::new(CredentialPrograms(Programs::default())));
         for secret in secrets.iter().filter(|secret| is_cluster(secret)) {
             clusters.put(secret);

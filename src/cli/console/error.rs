@@ -77,6 +77,11 @@ impl Error {
         self.code == CHECK_FAILED
     }
 
+    /// What is wrong, without what failed and where.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
     /// The same error with the exit code of a failed check.
     pub fn into_check(self) -> Self {
         Self { code: CHECK_FAILED, ..self }

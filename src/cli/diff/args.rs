@@ -46,9 +46,13 @@ pub(in crate::cli) struct DiffArgs {
     /// Compare an Application with this revision; for several sources one each, in order
     #[arg(long = "revision", value_name = "REVISION", conflicts_with_all = ["desired", "local"])]
     pub(super) revisions: Vec<String>,
-    /// Compare an Application with the manifests of this directory instead of its source
+    /// Compare an Application with the files of the Git work tree at or above this directory
+    /// instead of those of its repository
     #[arg(long, value_name = "DIR", conflicts_with = "desired")]
     pub(super) local: Option<PathBuf>,
+    /// The repository that the work tree is read in place of, if its remotes do not tell
+    #[arg(long, value_name = "URL", requires = "local")]
+    pub(super) repo: Option<String>,
     /// Only these resources of an Application, as GROUP:KIND:[NAMESPACE/]NAME; a * stands
     /// for any
     #[arg(long = "resource", value_name = "RESOURCE", conflicts_with = "desired")]

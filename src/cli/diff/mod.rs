@@ -4,6 +4,7 @@
 mod application;
 mod application_set;
 mod args;
+pub(in crate::cli) mod compared;
 mod field_change;
 mod files;
 mod filter;
@@ -68,11 +69,15 @@ fn set(args: &DiffArgs, name: Option<&str>) -> anyhow::Result<ExitCode> {
     let of_application = [
         ("--revision", !args.revisions.is_empty()),
         ("--local", args.local.is_some()),
+        ("--repo", args.repo.is_some()),
         ("--resource", !args.resources.is_empty()),
     ];
     if let Some((option, _)) = of_application.into_iter().find(|(_, given)| *given) {
         let name = name.unwrap_or("-f");
-        let why = format!("{option} is for Applications, and this is an ApplicationSet");
+        let why = format!(
+            "{option} is for Applications, and this is an ApplicationSet: wavegate plan --live \
+             shows what a work tree or a revision makes of its Applications"
+        );
         return Err(Error::input("cannot compare", name, why).into());
     }
     let reports = block_on(application_set::compare(args, name))?;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::cli::console::error::Error;
 use crate::cli::files::fields::api_version;
+use crate::cli::files::repositories::OpenedRepositories;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::control_plane::cluster_secret;
 use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
@@ -23,8 +24,7 @@ use wavegate_net::entropy::template_environment;
 use wavegate_providers::{Objects, Providers};
 use wavegate_rollout::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use wavegate_rollout::desired::{self, Generation};
-use wavegate_sandbox::Confinement;
-use wavegate_source::{Allow, ArtifactSettings, Freshness, Repositories};
+use wavegate_source::{ArtifactSettings, Freshness, Repositories};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
@@ -51,8 +51,8 @@ pub(in crate::cli) struct GeneratorFacts {
     demands: DemandsByProject,
     /// Services of other generators.
     providers: Providers,
-    /// Opened when a generator reads a repository first; removed with this value.
-    repositories: Option<(Arc<Repositories>, tempfile::TempDir)>,
+    /// Opened when a generator reads a repository first.
+    repositories: Option<Arc<OpenedRepositories>>,
 }
 
 impl GeneratorFacts {
@@ -84,6 +84,11 @@ impl GeneratorFacts {
     /// The same, with the keys and certificates of Git servers.
     pub fn trusting(self, trust: Arc<Trust>) -> Self {
         Self { credentials: self.credentials.trusting(trust), ..self }
+    }
+
+    /// The same, with repositories that are read here.
+    pub fn reading(self, repositories: Arc<OpenedRepositories>) -> Self {
+        Self { repositories: Some(repositories), ..self }
     }
 
     /// The facts of the Secrets among some objects, and of the ConfigMaps with keys and
@@ -178,24 +183,12 @@ impl GeneratorFacts {
     }
 
     fn open(&mut self) -> Result<Arc<Repositories>, Error> {
-        if let Some((sources, _)) = &self.repositories {
-            return Ok(Arc::clone(sources));
-        }
-        let failed = |error: &dyn std::fmt::Display| {
-            Error::input("cannot read repositories", "a temporary directory", error)
+        let opened = match &self.repositories {
+            Some(opened) => Arc::clone(opened),
+            None => Arc::new(OpenedRepositories::open(ArtifactSettings::default(), None)?),
         };
-        let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
-        let folder = folder.map_err(|error| failed(&error))?;
-        // A user may read what is on their own machine.
-        let sources = crate::cli::run::open_sources(
-            folder.path(),
-            Allow::EVERYTHING,
-            Confinement::default(),
-            ArtifactSettings::default(),
-        );
-        let sources = Arc::new(sources.map_err(|error| failed(&error))?);
-        self.repositories = Some((Arc::clone(&sources), folder));
-        Ok(sources)
+        self.repositories = Some(Arc::clone(&opened));
+        Ok(Arc::clone(&opened.sources))
     }
 }
 

@@ -5,4 +5,6 @@ pub(in crate::cli) mod facts;
 pub(in crate::cli) mod fields;
 pub(in crate::cli) mod generate;
 pub(in crate::cli) mod input;
+pub(in crate::cli) mod repositories;
 pub(in crate::cli) mod validation;
+pub(in crate::cli) mod work_tree;

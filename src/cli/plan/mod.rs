@@ -4,16 +4,20 @@ pub(in crate::cli) mod live_diff;
 pub(in crate::cli) mod other_sets;
 pub(super) mod policies;
 mod report;
+mod trial;
+mod trial_report;
 mod written;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use self::policies::{PlanPolicies, Policies};
 use self::report::{INVALID_POLICY, NAMES_PER_LINE, PlanProblem, PlanReport, PlannedStep};
+use self::trial::{Trial, TrialArgs};
 use self::written::PolicyFiles;
 use crate::cli::cluster::controller::{Controller, ControllerArgs};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
@@ -44,13 +48,15 @@ const NOT_GENERATED: &str = "NotGenerated";
 ///
 /// Shows the rollout of a change to all Applications. With --live, it also lists the
 /// Applications to create, update and delete in the cluster of the kube context; without
-/// -f, the ApplicationSet is read from the cluster, too. Exits with 1 when there are
-/// configuration errors.
+/// -f, the ApplicationSet is read from the cluster, too. With --local or --revision, it shows
+/// what becomes of each Application and its resources before a push. Exits with 1 when there
+/// are configuration errors, or an Application cannot be rendered.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   wavegate plan -f appset.yaml
   wavegate plan --live -f appset.yaml    what a change of the file would do
-  wavegate plan --live APPSET            of a set in the cluster")]
+  wavegate plan --live APPSET            of a set in the cluster
+  wavegate plan --live APPSET --local .  what a commit of this work tree would do")]
 pub(super) struct PlanArgs {
     /// File with the ApplicationSet; - for standard input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
@@ -66,9 +72,12 @@ pub(super) struct PlanArgs {
         long,
         value_name = "HASH",
         value_parser = clap::builder::NonEmptyStringValueParser::new(),
-        requires = "live"
+        requires = "live",
+        conflicts_with = "trial"
     )]
     check: Option<String>,
+    #[command(flatten)]
+    trial: TrialArgs,
     #[command(flatten)]
     controller: ControllerArgs,
     #[command(flatten)]
@@ -135,6 +144,7 @@ pub(super) async fn hash_of(
         name: Some(set.to_owned()),
         live: true,
         check: None,
+        trial: TrialArgs::default(),
         controller: controller.clone(),
         cluster: cluster.clone(),
         output: OutputArgs { format: OutputFormat::default() },
@@ -226,6 +236,7 @@ fn not_generated(set: &FileObject, error: Error) -> Result<PlanReport, Error> {
         problems,
         live: None,
         policies: None,
+        trial: None,
     })
 }
 
@@ -250,6 +261,10 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
     let mut written = PolicyFiles::read(policies).await;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
+    let trial = Trial::of(&args.trial, &sets, &controller)?;
+    if let Some(trial) = &trial {
+        facts = facts.reading(Arc::clone(&trial.repositories));
+    }
     let mut others = OtherSets::new(&cluster, &controller, &sets);
     let mut known = Policies::new(&cluster);
     let mut reports = Vec::new();
@@ -265,6 +280,9 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
                 continue;
             }
         };
+        if let Some(trial) = &trial {
+            trial.check_generated(&set.value, &generation)?;
+        }
         let policies = known.of(namespace).await;
         let applied = written::applied(policies.unwrap_or_default(), of_files);
         let rules = policies::rules(&applied, &set.value, &generation);
@@ -274,12 +292,16 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
         let compared = live_diff::of_controller(others, facts, &input, &existing);
         let (invalid, live) = compared.await;
         let mut planned = PlanPolicies::of(rules, &set.value, &generation, &existing, &live);
-        if policies.is_none() {
-            // Without its gates it would be that of another plan.
+        if policies.is_none() || trial.is_some() {
+            // Without its gates, or before a push, it would be that of another plan.
             planned.hash.clear();
         }
         let report = report(set, &generation, &invalid, Some(live));
-        reports.push(report.and(problems).with(planned));
+        let report = report.and(problems).with(planned);
+        reports.push(match &trial {
+            Some(trial) => trial.added(report, &cluster, &controller, &existing).await,
+            None => report,
+        });
     }
     written.rest(args.name.as_deref(), &sets, &mut reports);
     Ok(reports)
@@ -306,6 +328,7 @@ fn report(
         problems: all,
         live,
         policies: None,
+        trial: None,
     }
 }
 
@@ -382,7 +405,10 @@ fn table(report: &PlanReport) -> String {
         text.push_str(&output::printable_lines(&held, false));
         text.push('\n');
     }
-    if let Some(live) = &report.live {
+    if let Some(trial) = &report.trial {
+        text.push('\n');
+        text.push_str(&trial.table());
+    } else if let Some(live) = &report.live {
         let row = |live: &LiveChange| {
             [
                 live.application.clone(),
@@ -402,8 +428,11 @@ fn table(report: &PlanReport) -> String {
         text.push_str(&output::table(header, live.iter().map(row)));
     }
     if let Some(planned) = &report.policies {
-        text.push('\n');
-        text.push_str(&output::printable_lines(&planned.text(), false));
+        let words = planned.text();
+        if !words.is_empty() {
+            text.push('\n');
+            text.push_str(&output::printable_lines(&words, false));
+        }
     }
     if !report.problems.is_empty() {
         text.push('\n');
@@ -415,6 +444,10 @@ fn table(report: &PlanReport) -> String {
             ["PROBLEM", "STEP", "MESSAGE"],
             report.problems.iter().map(row),
         ));
+    }
+    if let Some(trial) = &report.trial {
+        text.push('\n');
+        text.push_str(&output::line(trial.last_line()));
     }
     text
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::policies::PlanPolicies;
+use super::trial_report::TrialReport;
 use crate::cli::plan::live_diff::LiveChange;
 
 /// The code of what is wrong with a policy, besides unknown fields.
@@ -32,6 +33,9 @@ pub(super) struct PlanReport {
     /// What policies say; with --live, or with policies in the files.
     #[serde(rename = "steering", skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<PlanPolicies>,
+    /// With what is not pushed yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trial: Option<TrialReport>,
 }
 
 #[derive(Serialize)]

@@ -250,3 +250,26 @@ async fn a_wrong_type_in_a_cluster_secret_is_an_error_of_its_applications() {
     world.until_good("wrong-0").await;
     assert!(far.has("ConfigMap", "web", "one").await);
 }
+
+/// A Secret may give the own cluster a name and credentials. Its address is one inside of the
+/// cluster: a controller outside of it deploys there by its own kubeconfig (K-25).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_of_the_own_cluster_is_reached_from_outside() {
+    let world = World::start().await;
+    let server = "https://kubernetes.default.svc";
+    let config = json!({"bearerToken": "of-a-service-account"}).to_string();
+    world.cluster("near", json!({"server": server, "config": config}), json!({})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit_file("new/two.json", &config_map("two", "1", &[]));
+    world.deploy("app", "app", "near").await;
+    world.until_good("app").await;
+    let mut by_url = world.application("new", "new");
+    by_url["spec"]["destination"]["server"] = server.into();
+    by_url["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_until_good(&by_url).await;
+    // Nothing is held when it goes.
+    world.patch("app", json!({"metadata": {"finalizers": [CASCADE]}})).await;
+    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    apps.delete("app", &DeleteParams::default()).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
+}

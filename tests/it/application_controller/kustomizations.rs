@@ -367,3 +367,41 @@ fn written(mut object: Value) -> Value {
     metadata.insert("annotations".to_owned(), annotations.into());
     object
 }
+
+/// The words for a missing file begin with those of Kustomize, which tools compare (K-24); a
+/// reference to another repository, and one that leads out, are none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_file_of_a_kustomization_is_told_in_the_words_of_kustomize() {
+    let world = World::start().await;
+    world.write("base/kustomization.yaml", "resources: [../lost]\n");
+    let cases = [
+        (
+            "missing",
+            "does-not-exist.yaml",
+            "accumulating resources from 'does-not-exist.yaml': open missing/does-not-exist.yaml: no such file or directory (missing/kustomization.yaml: resources[0]: ",
+        ),
+        ("above", "../base/none", "from '../base/none': open base/none: no such file or directory"),
+        (
+            "below",
+            "../base",
+            "from '../lost': open lost: no such file or directory (base/kustomization.yaml",
+        ),
+        ("outside", "../../x", "outside/kustomization.yaml: resources[0]: \"../../x\" is not in"),
+        (
+            "remote",
+            "github.com/a/b",
+            "remote/kustomization.yaml: resources[0]: \"github.com/a/b\" is",
+        ),
+    ];
+    for (folder, entry, _) in cases {
+        let text = format!("resources: ['{entry}']\n");
+        world.write(&format!("{folder}/kustomization.yaml"), &text);
+    }
+    world.commit_file("README", "all");
+    for (folder, _, want) in cases {
+        let said = world.refusal_of(&world.application(folder, folder)).await;
+        assert!(said.contains(want), "{folder}: {said}");
+        let is_missing = want.contains("no such file");
+        assert_eq!(said.contains("no such file"), is_missing, "{folder}: {said}");
+    }
+}

@@ -223,8 +223,10 @@ async fn another_revision_and_a_directory_can_be_compared() {
         shop.cluster.run(&["diff", "shop", "--local", inner.to_str().unwrap(), "-o", "json"]).await;
     assert_eq!(local.code, 1, "{}", local.err);
     assert_eq!(local.json()["resources"][0]["changes"][0]["to"], "of-the-working-tree");
-    std::fs::remove_dir_all(&inner).unwrap();
-    std::fs::write(path.join("settings.yaml"), config_map("settings", "red").to_string()).unwrap();
+    for gone in ["service.yaml", "secret.yaml"] {
+        std::fs::remove_file(inner.join(gone)).unwrap();
+    }
+    std::fs::write(inner.join("settings.yaml"), config_map("settings", "red").to_string()).unwrap();
     let root =
         shop.cluster.run(&["diff", "shop", "--local", path.to_str().unwrap(), "-o", "json"]).await;
     let gone = BTreeSet::from(["Secret/token".to_owned(), "Service/web".to_owned()]);

@@ -208,6 +208,7 @@ pub struct Clusters {
     may_write: Option<MayWrite>,
     filter: ResourceFilter,
     own_enabled: bool,
+    is_inside: bool,
     trees: Option<TreeReaders>,
     runner: Option<Arc<dyn Runner>>,
 }
@@ -241,6 +242,7 @@ impl Clusters {
             may_write: None,
             filter: ResourceFilter::default(),
             own_enabled: true,
+            is_inside: false,
             trees: None,
             runner: None,
         }
@@ -250,6 +252,13 @@ impl Clusters {
     /// Applications may use the controller's own cluster.
     pub fn with_settings(self, filter: ResourceFilter, own_enabled: bool) -> Self {
         Self { filter, own_enabled, ..self }
+    }
+
+    /// The same for a process that runs in its own cluster, or does not. Only inside of it is
+    /// there a server at the address that Secrets give it; from outside, it is reached as this
+    /// process reaches it, whatever credentials a Secret has.
+    pub fn running_inside(self, is_inside: bool) -> Self {
+        Self { is_inside, ..self }
     }
 
     /// The same with the objects of all kinds, for those who read resource trees.
@@ -295,8 +304,8 @@ impl Clusters {
         let fields = config.fields.unwrap_or_default();
         cluster_config::know_secrets(&fields);
         // A Secret may set a name, limits or other credentials for the own cluster.
-        let is_used =
-            server != IN_CLUSTER_SERVER || cluster_config::replaces_own_credentials(&fields);
+        let is_used = server != IN_CLUSTER_SERVER
+            || (self.is_inside && cluster_config::replaces_own_credentials(&fields));
         let unread = unread_keys(secret).chain(config.unread);
         let scope = ClusterScope::parse(&raw("namespaces"), &raw("clusterResources"));
         let entry = Entry {

@@ -1,4 +1,4 @@
-//! One comparison of one Application without a watch, for the command line.
+//! Comparisons of Applications without a watch, for the command line.
 //!
 //! Source, permissions and decision are those of the controller: only the live objects
 //! are read differently, since a user may not be allowed to watch all kinds of a cluster.
@@ -12,10 +12,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::BACKOFF;
 use super::cached_state::{CachedState, Rendered};
@@ -52,7 +52,10 @@ use wavegate_engine::sync::NamespaceFact;
 use wavegate_net::clock::Clock;
 use wavegate_source::Repositories;
 
-/// What a comparison needs.
+/// How old the commit of a branch may be: comparisons of one command share it.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// What comparisons need.
 pub struct ComparisonInputs {
     /// The client of the control plane's cluster.
     pub client: Client,
@@ -60,18 +63,19 @@ pub struct ComparisonInputs {
     pub settings: ApplicationSettings,
     /// Where repositories are checked out.
     pub sources: Arc<Repositories>,
-    /// The AppProject of the Application and its global projects, as far as they exist.
+    /// The AppProjects of the Applications and their global projects, as far as they exist.
     pub projects: Vec<Value>,
     /// The Secrets of clusters and repositories.
     pub secrets: Vec<Secret>,
     /// Whom Git servers are trusted to be.
     pub trust: Arc<Trust>,
-    /// The Application as it is stored.
-    pub application: Value,
-    /// Revisions to compare with, by source; empty for those of the spec.
-    pub revisions: Vec<String>,
-    /// A directory that replaces all sources.
-    pub directory: Option<String>,
+}
+
+/// Compares Applications with their clusters, one by one or several at a time: repositories,
+/// clusters and what is known of them are read once.
+pub struct Comparer {
+    ctx: Context,
+    _stop: DropGuard,
 }
 
 /// A resource that differs.
@@ -113,122 +117,127 @@ pub struct ComparisonOutcome {
     pub unlisted: BTreeMap<String, String>,
 }
 
-/// Compares an Application with its cluster.
-///
-/// # Errors
-///
-/// [`ObserveError`] when the spec is refused, or the source or the cluster cannot be read.
-pub fn compare(
-    inputs: ComparisonInputs,
-) -> BoxFuture<'static, Result<ComparisonOutcome, ObserveError>> {
-    Box::pin(async move {
+impl Comparer {
+    /// Nothing is read before the first comparison.
+    pub fn new(inputs: &ComparisonInputs) -> Self {
         let stop = CancellationToken::new();
-        let _guard = stop.clone().drop_guard();
-        let mut application = inputs.application.clone();
-        let mut spec =
-            spec::normalized_spec(application.spec()).unwrap_or_else(|| application.spec().clone());
-        // Another controller may hydrate the manifests: only a sync here is refused.
-        sources::in_place_of_hydrator(&mut spec);
-        if let Some(fields) = application.as_object_mut() {
-            fields.insert("spec".to_owned(), spec);
+        Self { ctx: context(inputs, &stop), _stop: stop.drop_guard() }
+    }
+
+    /// Compares an Application, as it is stored or would be, with its cluster. `revisions` are
+    /// those to compare with, by source; empty for those of the spec.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError`] when the spec is refused, or the source or the cluster cannot be read.
+    pub fn compare<'a>(
+        &'a self,
+        application: &'a Value,
+        revisions: &'a [String],
+    ) -> BoxFuture<'a, Result<ComparisonOutcome, ObserveError>> {
+        Box::pin(compare(&self.ctx, application.clone(), revisions))
+    }
+}
+
+async fn compare(
+    ctx: &Context,
+    mut application: Value,
+    given: &[String],
+) -> Result<ComparisonOutcome, ObserveError> {
+    let mut spec =
+        spec::normalized_spec(application.spec()).unwrap_or_else(|| application.spec().clone());
+    // Another controller may hydrate the manifests: only a sync here is refused.
+    sources::in_place_of_hydrator(&mut spec);
+    if let Some(fields) = application.as_object_mut() {
+        fields.insert("spec".to_owned(), spec);
+    }
+    let key = ObjectKey::new(application.namespace(), application.name());
+    let mut cached = CachedState::default();
+    let request = ComparisonRequest::new(Level::Newest);
+    let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
+    let mut this = Reconciliation::new(ctx, &key, trigger, &mut cached, (application, 0));
+
+    let destination = this.destination().await?;
+    this.guarded(&destination)?;
+    let namespace = destination.spec.destination.namespace.clone();
+    let raw = raw_sources(this.app.raw());
+    let sources = raw.iter().map(wavegate_api::read_typed::<ApplicationSource>);
+    let sources: Vec<ApplicationSource> = sources
+        .collect::<Result<_, _>>()
+        .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
+    let of = (&key, access::project_of(this.app.raw()));
+    let found = revisions(ctx, of, &sources, given, FRESH).await?;
+    let rendered = this.manifests(&raw, &found, &destination, false).await?;
+
+    let cluster = &destination.destination.cluster;
+    let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };
+    // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
+    let own_namespaces: BTreeSet<ResourceKey> = rendered
+        .objects()
+        .iter()
+        .filter(|manifest| !manifest.namespace().is_empty())
+        .filter_map(ResourceKey::from_object)
+        .map(|key| key.in_namespace(""))
+        .collect();
+    let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
+    placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
+    let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
+    let no_handovers = BTreeMap::new();
+    let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
+    let mut observation = Observation {
+        access: destination.access(),
+        tracking: &this.tracking,
+        control_plane_namespace: &ctx.settings.control_plane_namespace,
+        checks: &ctx.settings.checks,
+        jq: &ctx.jq,
+        placed: &placed,
+        kinds: &kinds,
+        live: &live,
+        handovers: &no_handovers,
+        schemas: &schemas,
+        predicted: &nothing,
+        compared: &ctx.settings.compared,
+        namespace: NamespaceFact::Exists,
+        namespace_object: None,
+    };
+    let asked = (&observation, this.app.raw(), true);
+    let mut kept = Predictions::default();
+    let predicted = predictions_of(ctx, &this.tracking, cluster, asked, &mut kept).await;
+    observation.predicted = &predicted;
+    let compared = observation.compare(&this.app, &DiffCache::default());
+    let mut conditions = compared.conditions;
+    conditions.extend(placed.conditions.iter().cloned());
+    let customizations = &ctx.settings.customizations;
+    conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
+    conditions.extend(rendered.conditions());
+    let comparison = compared.comparison;
+    conditions.extend(comparison.conditions);
+    let readable = |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);
+    let resources: Vec<&app_state::ComparedResource> =
+        comparison.resources.iter().filter(readable).collect();
+    let differences = resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
+        let comparison = observation.difference(resource, &compared.config);
+        let mut difference = Difference { resource: (**resource).clone(), comparison };
+        if let Some(target) = &difference.resource.target
+            && matches!(kinds.get(&GroupVersionKind::of(target)), Some(Served::Missing { .. }))
+            && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
+        {
+            difference.without_namespace();
         }
-        let key = ObjectKey::new(application.namespace(), application.name());
-        let ctx = context(&inputs, &stop);
-        let mut cached = CachedState::default();
-        let request = ComparisonRequest::new(Level::Newest);
-        let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
-        let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, (application, 0));
-
-        let destination = this.destination().await?;
-        this.guarded(&destination)?;
-        let namespace = destination.spec.destination.namespace.clone();
-        let raw = match &inputs.directory {
-            Some(directory) => vec![source_of(directory, &raw_sources(this.app.raw()))],
-            None => raw_sources(this.app.raw()),
-        };
-        let sources = raw.iter().map(wavegate_api::read_typed::<ApplicationSource>);
-        let sources: Vec<ApplicationSource> = sources
-            .collect::<Result<_, _>>()
-            .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
-        let of = (&key, access::project_of(this.app.raw()));
-        let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
-        let rendered = this.manifests(&raw, &found, &destination, false).await?;
-
-        let cluster = &destination.destination.cluster;
-        let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };
-        // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
-        let own_namespaces: BTreeSet<ResourceKey> = rendered
-            .objects()
+        difference
+    });
+    Ok(ComparisonOutcome {
+        revisions: found.into_iter().map(|revision| revision.sha).collect(),
+        sync: comparison.sync,
+        keys: resources
             .iter()
-            .filter(|manifest| !manifest.namespace().is_empty())
-            .filter_map(ResourceKey::from_object)
-            .map(|key| key.in_namespace(""))
-            .collect();
-        let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
-        placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
-        let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
-        let no_handovers = BTreeMap::new();
-        let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
-        let mut observation = Observation {
-            access: destination.access(),
-            tracking: &this.tracking,
-            control_plane_namespace: &ctx.settings.control_plane_namespace,
-            checks: &ctx.settings.checks,
-            jq: &ctx.jq,
-            placed: &placed,
-            kinds: &kinds,
-            live: &live,
-            handovers: &no_handovers,
-            schemas: &schemas,
-            predicted: &nothing,
-            compared: &ctx.settings.compared,
-            namespace: NamespaceFact::Exists,
-            namespace_object: None,
-        };
-        let asked = (&observation, this.app.raw(), true);
-        let mut kept = Predictions::default();
-        let predicted = predictions_of(&ctx, &this.tracking, cluster, asked, &mut kept).await;
-        observation.predicted = &predicted;
-        let compared = observation.compare(&this.app, &DiffCache::default());
-        let mut conditions = compared.conditions;
-        conditions.extend(placed.conditions.iter().cloned());
-        let customizations = &ctx.settings.customizations;
-        conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
-        conditions.extend(rendered.conditions());
-        let comparison = compared.comparison;
-        conditions.extend(comparison.conditions);
-        let readable =
-            |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);
-        let resources: Vec<&app_state::ComparedResource> =
-            comparison.resources.iter().filter(readable).collect();
-        let differences =
-            resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
-                let comparison = observation.difference(resource, &compared.config);
-                let mut difference = Difference { resource: (**resource).clone(), comparison };
-                if let Some(target) = &difference.resource.target
-                    && matches!(
-                        kinds.get(&GroupVersionKind::of(target)),
-                        Some(Served::Missing { .. })
-                    )
-                    && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
-                {
-                    difference.without_namespace();
-                }
-                difference
-            });
-        Ok(ComparisonOutcome {
-            revisions: found.into_iter().map(|revision| revision.sha).collect(),
-            sync: comparison.sync,
-            keys: resources
-                .iter()
-                .filter(|resource| resource.status().is_some())
-                .map(|resource| resource.key.clone())
-                .collect(),
-            differences: differences.collect(),
-            conditions,
-            unread,
-            unlisted,
-        })
+            .filter(|resource| resource.status().is_some())
+            .map(|resource| resource.key.clone())
+            .collect(),
+        differences: differences.collect(),
+        conditions,
+        unread,
+        unlisted,
     })
 }
 
@@ -265,6 +274,7 @@ fn context(inputs: &ComparisonInputs, stop: &CancellationToken) -> Context {
     let (trigger, _) = mpsc::unbounded_channel();
     let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone())
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .running_inside(settings.runs_in_cluster)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
         .read_only();
     let queue = Arc::new(Queue::new(BACKOFF));
@@ -276,19 +286,6 @@ fn context(inputs: &ComparisonInputs, stop: &CancellationToken) -> Context {
         }
     }
     ctx
-}
-
-/// A directory as the source, with the options of the only source of the Application.
-fn source_of(directory: &str, sources: &[Value]) -> Value {
-    let mut source = json!({"repoURL": directory, "path": "."});
-    if let [only] = sources {
-        for field in ["directory", "helm", "kustomize", "plugin"] {
-            if let Some(options) = only.get(field) {
-                source[field] = options.clone();
-            }
-        }
-    }
-    source
 }
 
 /// Reads the destination cluster.

@@ -123,6 +123,7 @@ pub async fn run_with(
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
         .within(ClusterReach { writes: settings.parallel_applies, ..own.reach })
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .running_inside(settings.runs_in_cluster)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
         .fenced(core.may_write.clone());
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };

@@ -46,6 +46,17 @@ fn a_flag_wins_over_the_environment_over_the_config_map_as_500() {
     }
 }
 
+/// K-25: a process in a cluster finds the server of its own one at the address that Secrets give.
+#[test]
+fn whether_the_process_runs_in_a_cluster_is_known_from_its_environment() {
+    for (host, want) in [(None, false), (Some(""), false), (Some("10.0.0.1"), true)] {
+        let environment: Vec<_> =
+            host.map(|host| ("KUBERNETES_SERVICE_HOST", host)).into_iter().collect();
+        let config = resolve(Flags::default(), &environment, &[]).unwrap();
+        assert_eq!(config.applications.runs_in_cluster, want, "{host:?}");
+    }
+}
+
 #[test]
 fn the_progressing_timeout_has_the_key_of_the_seed_as_356() {
     let key = "applicationsetcontroller.default.application.progressing.timeout";

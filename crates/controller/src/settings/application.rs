@@ -54,6 +54,9 @@ pub struct ApplicationSettings {
     pub resource_filter: ResourceFilter,
     /// Whether Applications may use the controller's own cluster.
     pub in_cluster_enabled: bool,
+    /// Whether this process runs in a cluster, where the server of its own one has an address of
+    /// its own.
+    pub runs_in_cluster: bool,
     /// Whether syncs act as the service accounts of projects (SE-079).
     pub impersonation: bool,
     /// Whether a sync without a matching service account is refused. Otherwise it acts with the
@@ -137,6 +140,7 @@ impl Default for ApplicationSettings {
             installation_id: String::new(),
             resource_filter: ResourceFilter::default(),
             in_cluster_enabled: true,
+            runs_in_cluster: false,
             impersonation: false,
             impersonation_enforced: true,
             global_projects: Arc::default(),

@@ -23,7 +23,7 @@ use crate::answer::{Answer, Failures, Freshness};
 use crate::cache::Cache;
 use crate::deadline;
 use crate::error::SourceError;
-use crate::git::address::{Address, Transport};
+use crate::git::address::{Address, Allow, Transport};
 use crate::git::checkout::{Checkout, CheckoutCache, CheckoutKey};
 use crate::git::command::{Call, Git, Remote};
 use crate::git::objects::{Objects, Tag};
@@ -59,6 +59,8 @@ pub(crate) struct GitRepositories {
     pub(crate) charts: Charts,
     pub(crate) artifacts: Artifacts,
     signatures: Signatures,
+    /// The hash of the work tree that is tried, once it was read.
+    work_tree: AsyncMutex<Option<String>>,
 }
 
 /// State of one repository, by URL and credentials.
@@ -120,6 +122,7 @@ impl GitRepositories {
             charts: Charts::default(),
             artifacts: Artifacts::default(),
             signatures: Signatures::default(),
+            work_tree: AsyncMutex::default(),
             settings,
             cache,
         })
@@ -133,11 +136,16 @@ impl GitRepositories {
         freshness: Freshness,
     ) -> Result<Revision, SourceError> {
         let address = self.address(repo_url, credentials)?;
+        let tried = self.settings.tried.as_ref();
+        let target = &tried.map_or(*target, |tried| tried.target(repo_url, *target));
         check_revision(&address, target.revision)?;
         check_revision(&address, target.tag_prefix)?;
         if let Some(directory) = self.directory(&address) {
-            let taken = self.snapshot(&address, directory.to_owned(), None).await?;
-            return Ok(Revision { sha: taken.hash, reference: None });
+            let sha = match self.is_work_tree(directory) {
+                true => self.work_tree_hash(&address, directory).await?,
+                false => self.snapshot(&address, directory.to_owned(), None).await?.hash,
+            };
+            return Ok(Revision { sha, reference: None });
         }
         if is_full_hash(target.revision) {
             return Ok(Revision::pinned(target.revision));
@@ -291,8 +299,26 @@ impl GitRepositories {
 
     /// The directory of an address that is read as files, not as a repository.
     fn directory<'a>(&self, address: &'a Address) -> Option<&'a Path> {
-        let as_files = |path: &&Path| self.settings.working_trees || !snapshot::is_repository(path);
+        let as_files = |path: &&Path| self.is_work_tree(path) || !snapshot::is_repository(path);
         address.local().filter(as_files)
+    }
+
+    fn is_work_tree(&self, directory: &Path) -> bool {
+        self.settings.tried.as_ref().is_some_and(|tried| tried.work_tree() == Some(directory))
+    }
+
+    /// The hash of the work tree: it is read once, since all are to see the same files.
+    async fn work_tree_hash(
+        &self,
+        address: &Address,
+        directory: &Path,
+    ) -> Result<String, SourceError> {
+        let mut known = self.work_tree.lock().await;
+        if let Some(hash) = &*known {
+            return Ok(hash.clone());
+        }
+        let taken = self.snapshot(address, directory.to_owned(), None).await?;
+        Ok(known.insert(taken.hash).clone())
     }
 
     async fn make(
@@ -396,6 +422,10 @@ impl GitRepositories {
         repo_url: &str,
         credentials: Option<&RepoCredentials>,
     ) -> Result<Address, SourceError> {
+        let tried = self.settings.tried.as_ref();
+        if let Some(root) = tried.and_then(|tried| tried.work_tree_of(repo_url)) {
+            return Address::parse(&root.display().to_string(), Allow::EVERYTHING);
+        }
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
             let detail =

@@ -307,9 +307,39 @@ impl Visit<'_> {
     fn refused(&self, file: &Path, at: &str, entry: &str) -> RenderError {
         let (file, entry) = (self.shown(file), crate::redact_urls(entry));
         let entry: String = entry.chars().take(200).collect();
-        RenderError::source(format!(
+        let why = format!(
             "{file}: {at}: {entry:?} is not in the repository, and nothing is fetched from \
                  elsewhere; copy it into the repository, or allow it with --kustomize-remote"
-        ))
+        );
+        let missing = missing_path(Path::new(&file), &entry);
+        RenderError::source(match missing {
+            // The words of Kustomize come first: tools compare them.
+            Some(path) => format!(
+                "accumulating resources from '{entry}': open {path}: no such file or directory \
+                 ({why})"
+            ),
+            None => why,
+        })
     }
+}
+
+/// Where an entry of a kustomization would be in the repository; `None` for one that leads out of
+/// it, or names another one by a URL or a host.
+fn missing_path(kustomization: &Path, entry: &str) -> Option<String> {
+    let host = entry.split_once('/').map_or("", |(host, _)| host);
+    let is_host = host.contains('.') && !host.starts_with('.');
+    if is_host || entry.contains(['\n', ':', '?']) || entry.contains("//") {
+        return None;
+    }
+    let mut path = PathBuf::new();
+    let directory = kustomization.parent().unwrap_or(Path::new(""));
+    for part in directory.join(entry).components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir if path.pop() => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path.display().to_string())
 }

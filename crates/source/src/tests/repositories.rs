@@ -16,6 +16,8 @@ use crate::RevisionTarget;
 use crate::SourceError;
 use crate::SourceLimits;
 use crate::SourceSettings;
+use crate::TriedContent;
+use crate::TriedSource;
 use crate::directory::manifests::read_directory;
 use crate::git::address::Address;
 use crate::git::repositories::identity;
@@ -600,4 +602,53 @@ async fn directories_count_towards_the_limits_of_a_checkout() {
     let (_cache, repositories) = repositories(settings);
     let error = repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await;
     assert!(matches!(error, Err(SourceError::TooLarge { .. })), "{error:?}");
+}
+
+/// What is tried is read once, in place of each spelling and each revision of its repository.
+#[tokio::test]
+async fn a_work_tree_is_read_in_place_of_its_repository() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path().canonicalize().unwrap();
+    std::fs::write(root.join("a.yaml"), config_map("tried")).unwrap();
+    std::fs::create_dir(root.join(".git")).unwrap();
+    std::fs::write(root.join(".git/b.yaml"), config_map("of-git")).unwrap();
+    let content = TriedContent::WorkTree(root.clone());
+    let tried = TriedSource::new(["https://example.com/team/app.git"], content);
+    let (_cache, repositories) = repositories(SourceSettings { tried: Some(tried), ..settings() });
+    let mut found = std::collections::BTreeSet::new();
+    for url in ["https://example.com/team/app", "git@example.com:team/app.git"] {
+        for target in ["", "main", "v1.*", "0123456789012345678901234567890123456789"] {
+            let revision = repositories.resolve(url, target, None).await.unwrap();
+            let checkout = repositories.checkout(url, &revision, None).await.unwrap();
+            assert_eq!(objects(checkout.root()), ["tried"], "{url} {target}");
+            assert!(!checkout.root().join(".git").exists());
+            found.insert(revision.sha);
+            std::fs::write(root.join("a.yaml"), config_map("later")).unwrap();
+        }
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(repositories.is_work_tree("https://example.com/team/app"));
+    assert!(!repositories.is_work_tree("https://example.com/team/other"));
+}
+
+/// A revision that is tried is resolved in place of each other one, of its repository alone.
+#[tokio::test]
+async fn a_revision_is_read_in_place_of_each_other() {
+    let (upstream, other) = (Upstream::new(), Upstream::new());
+    upstream.write("a.yaml", &config_map("first"));
+    let first = upstream.commit();
+    upstream.git(&["tag", "v1.0.0"]);
+    upstream.write("a.yaml", &config_map("second"));
+    let second = upstream.commit();
+    other.write("a.yaml", &config_map("other"));
+    let unrelated = other.commit();
+    let url = upstream.url();
+    let tried = TriedSource::new([url.as_str()], TriedContent::Revision("v1.0.0".to_owned()));
+    let (_cache, repositories) = repositories(SourceSettings { tried: Some(tried), ..settings() });
+    for target in ["main", "", second.as_str(), ">=2.0.0"] {
+        let revision = repositories.resolve(&url, target, None).await.unwrap();
+        assert_eq!(revision.sha, first, "{target}");
+    }
+    let revision = repositories.resolve(&other.url(), "main", None).await.unwrap();
+    assert_eq!(revision.sha, unrelated);
 }
