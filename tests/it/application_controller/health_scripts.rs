@@ -26,8 +26,8 @@ fn named(kind: &str, name: &str, spec: Value, annotations: Value) -> String {
     .to_string()
 }
 
-/// SE-480, SE-481: a script decides when a resource is ready, also where the generic
-/// assessment holds nothing.
+/// SE-480, SE-481, SE-485: a script decides when a resource is ready, also where the generic
+/// assessment holds nothing; each version of an object is evaluated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wave_waits_for_what_a_script_says() {
     let script = "hs = {}\n\
