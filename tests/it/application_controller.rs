@@ -32,6 +32,7 @@ use wavegate_api::crds;
 use wavegate_cluster::watch::control_plane::WatchedScope;
 use wavegate_controller::application;
 use wavegate_controller::context::Core;
+use wavegate_controller::metrics::Metrics;
 use wavegate_controller::settings::ApplicationSettings;
 use wavegate_net::clock::Clock;
 use wavegate_source::{self as source, Allow, Repositories};
@@ -68,6 +69,7 @@ mod global_projects;
 mod handed_over;
 mod health_scripts;
 mod impersonation;
+mod internal_faults;
 mod jitter;
 mod jsonnet;
 mod kustomizations;
@@ -121,6 +123,8 @@ struct World {
     settings: ApplicationSettings,
     sources: Arc<Repositories>,
     controller: Option<(JoinHandle<()>, CancellationToken)>,
+    /// Those of the controller that runs.
+    metrics: Option<Metrics>,
     repo: tempfile::TempDir,
     _cache: tempfile::TempDir,
 }
@@ -171,8 +175,16 @@ impl World {
             allow_local: true,
             ..settings
         };
-        let mut world =
-            Self { server, client, settings, sources, controller: None, repo, _cache: cache };
+        let mut world = Self {
+            server,
+            client,
+            settings,
+            sources,
+            controller: None,
+            metrics: None,
+            repo,
+            _cache: cache,
+        };
         world.install().await;
         let options = workloads::WorkloadOptions { delay: Duration::from_millis(30), ..options };
         let simulated =
@@ -230,6 +242,7 @@ impl World {
             syncs: true,
         };
         let core = Core::new(client, scope, clock);
+        self.metrics = Some(core.metrics.clone());
         let (settings, sources) = (self.settings.clone(), self.sources.clone());
         let token = stop.clone();
         let task = tokio::spawn(async move {
@@ -505,6 +518,24 @@ impl World {
             }
         };
         tokio::time::timeout(LIMIT, calm).await.expect("the controller comes to rest");
+    }
+
+    /// What a counter of the controller that runs has counted, with these labels and any others.
+    fn counted(&self, series: &str) -> u64 {
+        let text = self.metrics.as_ref().unwrap().text().unwrap();
+        let of_series = text.lines().filter(|line| line.starts_with(series));
+        of_series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    }
+
+    /// How often it has reconciled an Application.
+    fn reconciles(&self) -> u64 {
+        let queue = "{name=\"app_reconciliation_queue\"}";
+        self.counted(&format!("workqueue_work_duration_seconds_count{queue}"))
+    }
+
+    /// How often it has compared one.
+    fn comparisons(&self) -> u64 {
+        self.counted("argocd_app_reconcile_count{")
     }
 
     fn writes(&self) -> Vec<String> {

@@ -3,11 +3,13 @@
 //!
 //! Each page is one session of a shell in a fresh copy of the repository, with `wavegate`
 //! on the PATH and an empty cluster. Comments directly above a block say what a reader
-//! does that a script cannot know; see [`markdown::Mark`].
+//! does that a script cannot know; see [`markdown::Mark`]. What is claimed in words has a test, too:
+//! see [`claims`].
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod chart;
+mod claims;
 mod environment;
 mod examples;
 mod image;

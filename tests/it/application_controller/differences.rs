@@ -509,3 +509,31 @@ async fn a_new_container_keeps_what_is_ignored_in_others_se_331() {
     };
     assert_eq!((cpu("a"), cpu("new")), ("3".into(), "2".into()), "{containers:?}");
 }
+
+/// SE-178: what comparisons ignore is ignored in changes, too, unless the settings say otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comparisons_ignore_causes_none_unless_it_is_switched_off_se_178() {
+    const LINK: &str = "link.argocd.argoproj.io/a";
+    let key = format!("{IGNORE}.ConfigMap");
+    let rule = "jsonPointers: [/metadata/annotations/link.argocd.argoproj.io~1a]\n";
+    for (option, is_compared) in [(None, false), (Some("true"), false), (Some("false"), true)] {
+        let text = option.map(|on| format!("ignoreDifferencesOnResourceUpdates: {on}\n"));
+        let mut keys = vec![(&*key, rule)];
+        keys.extend(text.as_deref().map(|text| ("resource.compareoptions", text)));
+        let world = World::with(settings(&keys)).await;
+        world.write("app/map.json", &config_map("map", "1", &[]));
+        world.synced_app(json!({})).await;
+        world.rest().await;
+        let link = json!({"metadata": {"annotations": {LINK: "https://a.example.com"}}});
+        world.drift(("v1", "ConfigMap"), "map", "x", link).await;
+        let urls = |app: &Value| app["status"]["summary"]["externalURLs"].clone();
+        let is_shown = |app: &Value| urls(app) == json!(["https://a.example.com"]);
+        if !is_compared {
+            world.rest().await;
+            assert_eq!(urls(&world.app("app").await), Value::Null, "{option:?}");
+            // It is known, and was not compared.
+            world.refresh("app").await;
+        }
+        world.until("app", &format!("compared: {option:?}"), is_shown).await;
+    }
+}

@@ -26,8 +26,8 @@ fn named(kind: &str, name: &str, spec: Value, annotations: Value) -> String {
     .to_string()
 }
 
-/// SE-480, SE-481: a script decides when a resource is ready, also where the generic
-/// assessment holds nothing.
+/// SE-480, SE-481, SE-485: a script decides when a resource is ready, also where the generic
+/// assessment holds nothing; each version of an object is evaluated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wave_waits_for_what_a_script_says() {
     let script = "hs = {}\n\
@@ -318,4 +318,30 @@ async fn scripts_of_actions_are_reported() {
     world.create_app(&world.application("app", "app")).await;
     let app = world.sync_until_good("app", json!({"revision": revision})).await;
     assert!(condition(&app, "SyncWarning", key), "{}", app["status"]["conditions"]);
+}
+
+/// SE-517: a hook of a deletion whose health is unknown has failed: what it had to do may not be
+/// done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_of_a_deletion_that_is_unknown_has_failed_se_517() {
+    let script = "if obj.status ~= nil then return {status = 'Healthy'} end\n\
+                  return {status = 'Unknown', message = 'nobody can say'}\n";
+    let world = world(&[("resource.customizations.health.example.com_Backup", script)]).await;
+    define(&world, GROUP, "Backup", Value::Null).await;
+    let hook = json!({HOOK: "PreDelete"});
+    world.write("app/hook.json", &named("Backup", "last", json!({}), hook));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    super::hooks::deployed(&world, "app").await;
+    world.delete_app("app").await;
+    let failed = "PreDelete hook(s) failed: web/last (nobody can say)";
+    world.until("app", "held", |app| condition(app, "DeletionError", failed)).await;
+    assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-518");
+    let done = json!({"status": {"phase": "Done"}});
+    until("the deletion goes on", async || {
+        // It is made anew after a failure, so that there may be none at this moment.
+        let api = world.api("example.com/v1", "Backup", "web");
+        let _ = api.patch_status("last", &PatchParams::default(), &Patch::Merge(&done)).await;
+        world.app("app").await.is_null()
+    })
+    .await;
 }

@@ -1,5 +1,10 @@
 //! Hooks: ownership, uniqueness, and objects they must not change.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use kube_sim::RecordedRequest;
+
 use super::*;
 
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
@@ -342,4 +347,98 @@ async fn a_closed_sync_window_does_not_block_a_deletion() {
     world.delete_app("app").await;
     world.until("app", "gone", Value::is_null).await;
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+/// SE-360: what is deleted, a hook as well, is deleted in the foreground, and only as the object that
+/// was seen: another one of its name stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletions_name_the_object_and_are_in_the_foreground_se_360() {
+    let world = World::start().await;
+    let (uids, deletions) = (Arc::<Mutex<BTreeSet<_>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+    let (seen, sent) = (uids.clone(), deletions.clone());
+    world.server.record_into(move |entry| match entry {
+        RecordedRequest::Change(change) => {
+            let object: Value = serde_json::from_slice(&change.object).unwrap();
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            seen.lock().unwrap().insert((change.name.to_string(), uid));
+        }
+        RecordedRequest::Exchange(exchange)
+            if exchange.request.client == CONTROLLER && exchange.request.verb == "delete" =>
+        {
+            let body: Value = serde_json::from_slice(&exchange.body).unwrap();
+            sent.lock().unwrap().push((exchange.request.name, body));
+        }
+        _ => {}
+    });
+    let hook = |name: &str, type_: &str| {
+        let annotations = [(HOOK, type_), (POLICY, "BeforeHookCreation,HookSucceeded")];
+        world.write(&format!("app/{name}.json"), &job(name, &annotations));
+    };
+    hook("before", "PreSync");
+    hook("first", "PreDelete");
+    hook("last", "PostDelete");
+    for name in ["one", "two"] {
+        world.write(&format!("app/{name}.json"), &config_map(name, "1", &[]));
+    }
+    deployed(&world, "app").await;
+    world.remove("app/two.json");
+    world.commit();
+    world.sync_to_end("app", json!({"prune": true})).await;
+    world.delete_app("app").await;
+    world.until("app", "gone", Value::is_null).await;
+    let deletions = deletions.lock().unwrap().clone();
+    for name in ["before", "first", "last", "one", "two"] {
+        assert!(deletions.iter().any(|(of, _)| of == name), "{name}: {deletions:?}");
+    }
+    for (name, body) in deletions {
+        assert_eq!(body["propagationPolicy"], "Foreground", "{name}: {body}");
+        let uid = body["preconditions"]["uid"].as_str().unwrap_or_default().to_owned();
+        assert!(uids.lock().unwrap().contains(&(name.clone(), uid)), "{name}: {body}");
+    }
+}
+
+/// SE-517: the hooks of a deletion run wave by wave, by their waves and not by their names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_of_a_deletion_run_wave_by_wave_se_517() {
+    for type_ in ["PreDelete", "PostDelete"] {
+        let world = World::start().await;
+        world.write("app/a.json", &job("a-late", &[(HOOK, type_), (WAVE, "1")]));
+        world.write("app/b.json", &job("b-first", &[(HOOK, type_), (WAVE, "-1"), HANGS]));
+        world.write("app/one.json", &config_map("one", "1", &[]));
+        deployed(&world, "app").await;
+        world.server.forget_requests();
+        world.delete_app("app").await;
+        world.until_made(1).await;
+        world.rest().await;
+        let of = async |name: &str| world.get("batch/v1", "Job", "web", name).await;
+        assert!(!of("b-first").await.is_null(), "{type_}");
+        assert!(of("a-late").await.is_null(), "{type_}: it waits for the wave before it");
+        world.complete_job("b-first").await;
+        world.until("app", &format!("gone: {type_}"), Value::is_null).await;
+        assert_eq!(world.made(), ["jobs", "jobs"], "{type_}");
+    }
+}
+
+/// SE-517: a hook of a deletion that is suspended has not completed: it is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_hook_of_a_deletion_is_waited_for_se_517() {
+    let world = World::start().await;
+    let mut hook: Value = serde_json::from_str(&job("ask", &[(HOOK, "PreDelete")])).unwrap();
+    hook["spec"]["suspend"] = true.into();
+    world.write("app/ask.json", &hook.to_string());
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    world.server.forget_requests();
+    world.delete_app("app").await;
+    world.until_made(1).await;
+    let suspended = json!({"conditions": [{"type": "Suspended", "status": "True"}]});
+    world.patch_status_of(("batch/v1", "Job"), "web", "ask", json!({"status": suspended})).await;
+    world.rest().await;
+    assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "nothing is deleted");
+    assert_eq!(deletion_error(&world.app("app").await), None, "and nothing has failed");
+    let goes_on = json!({"spec": {"suspend": false}, "status": {"conditions": null}});
+    world.patch_object(("batch/v1", "Job"), "web", "ask", goes_on.clone()).await;
+    world.patch_status_of(("batch/v1", "Job"), "web", "ask", goes_on).await;
+    world.complete_job("ask").await;
+    world.until("app", "gone", Value::is_null).await;
 }

@@ -68,6 +68,7 @@ impl Fleet {
             settings,
             sources: Arc::new(Repositories::in_memory(commits.clone())),
             controller: None,
+            metrics: None,
             repo,
             _cache: cache,
         };

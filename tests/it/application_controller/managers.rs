@@ -92,3 +92,34 @@ async fn server_side_apply_is_compared_by_ownership_se_157() {
         assert_eq!(live["data"], json!({"ours": "1", "theirs": "1"}), "SE-157 {name}");
     }
 }
+
+/// SE-157: a kind that no schema describes is compared by its owners, too: Argo CD reports an error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_without_a_schema_is_compared_by_ownership_se_157() {
+    let world = World::start().await;
+    world.define("Widget").await;
+    let widget = |spec: Value| {
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": spec})
+            .to_string()
+    };
+    world.commit_file("app/one.json", &widget(json!({"ours": "1", "gone": "1", "list": ["a"]})));
+    let options = json!(["ServerSideApply=true"]);
+    world
+        .create_with("app", "app", json!({"spec": {"syncPolicy": {"syncOptions": options}}}))
+        .await;
+    world.sync_until_good("app", json!({"syncOptions": options})).await;
+    let kind = ("example.com/v1", "Widget");
+    world.drift(kind, "one", "somebody", json!({"spec": {"theirs": "1"}})).await;
+    world.rest().await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert!(is(&app, "Synced", "Healthy"), "theirs: {app}");
+    assert!(!condition(&app, "ComparisonError", ""), "{app}");
+    world.drift(kind, "one", "somebody", json!({"spec": {"list": ["a", "b"]}})).await;
+    world.until("app", "ours: a list is one value", |app| is(app, "OutOfSync", "Healthy")).await;
+    world.drift(kind, "one", "somebody", json!({"spec": {"list": ["a"]}})).await;
+    world.until("app", "as it was", |app| is(app, "Synced", "Healthy")).await;
+    world.commit_file("app/one.json", &widget(json!({"ours": "1", "list": ["a"]})));
+    world.refresh("app").await;
+    world.until("app", "what the source lost", |app| is(app, "OutOfSync", "Healthy")).await;
+}

@@ -374,3 +374,32 @@ async fn a_tilde_in_a_pointer_is_escaped_se_172_se_332() {
     let app = world.until_good("app").await;
     assert!(app["status"]["conditions"].is_null(), "SE-172: {app}");
 }
+
+/// SE-361: what is deleted in the foreground is there until it is gone, and the prunes of lower waves
+/// wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lower_wave_waits_for_what_is_being_deleted_se_361() {
+    let world = World::start().await;
+    let mut late: Value = serde_json::from_str(&config_map("late", "1", &[(WAVE, "1")])).unwrap();
+    late["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.write("app/late.json", &late.to_string());
+    world.write("app/early.json", &config_map("early", "1", &[(WAVE, "0")]));
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    create(&world, "app").await;
+    world.sync_to_end("app", json!({})).await;
+    world.remove("app/late.json");
+    world.remove("app/early.json");
+    world.commit();
+    world.sync("app", json!({"prune": true})).await;
+    let map = async |name: &str| world.get("v1", "ConfigMap", "web", name).await;
+    until("it is being deleted", async || {
+        !map("late").await["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
+    world.rest().await;
+    assert!(map("early").await["metadata"]["deletionTimestamp"].is_null(), "it waits");
+    assert_eq!(phase(&world.app("app").await), "Running");
+    world.patch_map("late", json!({"metadata": {"finalizers": null}})).await;
+    let app = world.until("app", "over", |app| phase(app) == "Succeeded").await;
+    assert!(map("early").await.is_null() && map("late").await.is_null(), "{app}");
+}

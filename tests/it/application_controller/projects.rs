@@ -330,3 +330,43 @@ async fn what_is_reserved_for_a_project_is_permitted_in_it_k_14() {
         |app: &Value| condition(app, "InvalidSpecError", "no entry of spec.sourceRepos permits it");
     world.until("app", "refused again", refused).await;
 }
+
+/// SE-079: `permitOnlyProjectScopedClusters` refuses a cluster of all projects and one of another
+/// project, and permits the one of its own; what changes counts without a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_clusters_of_the_project_itself_are_permitted_se_079() {
+    let world = World::start().await;
+    let clusters = [("open", None), ("foreign", Some("other")), ("own", Some("default"))];
+    let mut served = Vec::new();
+    for (name, project) in clusters {
+        let far = Far::start(&["web"]).await;
+        let mut fields = json!({"server": far.address});
+        if let Some(project) = project {
+            fields["project"] = project.into();
+        }
+        world.cluster(name, fields, json!({})).await;
+        served.push(far);
+    }
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.patch_project(json!({"permitOnlyProjectScopedClusters": true})).await;
+    // The project is known by then.
+    world.rest().await;
+    for (name, _) in clusters {
+        world.deploy(name, "app", name).await;
+    }
+    world.until_good("own").await;
+    for (name, far) in [("open", &served[0]), ("foreign", &served[1])] {
+        let text = format!(
+            "cluster '{name}' is not reserved for project 'default', which permits only such clusters"
+        );
+        let app = world.refused(name, "InvalidSpecError", &text).await;
+        assert!(is(&app, "Unknown", "Unknown"), "{app}");
+        assert!(!far.has("ConfigMap", "web", "one").await, "{name}");
+    }
+    // So is what a person asks for.
+    world.sync_fails("open", "is not reserved for project 'default'").await;
+    assert!(!served[0].has("ConfigMap", "web", "one").await);
+    world.patch_project(json!({"permitOnlyProjectScopedClusters": false})).await;
+    world.until("open", "permitted", |app| !condition(app, "InvalidSpecError", "")).await;
+    world.sync_until_good("open", json!({})).await;
+}

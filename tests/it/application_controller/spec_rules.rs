@@ -2,6 +2,7 @@
 
 use wavegate_controller::settings::Namespaces;
 
+use super::limits::settings;
 use super::*;
 
 fn live(object: &str) -> Value {
@@ -201,4 +202,89 @@ async fn links_and_extraneous_objects_se_097_se_147_se_148() {
         "argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}});
     world.patch_map("one", drift).await;
     world.until("extra", "SE-147", |app| is(app, "OutOfSync", "Healthy")).await;
+}
+
+/// SE-031: what a source lacks is named by its field, and nothing is compared until it is there. A
+/// further source may be a reference only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_source_lacks_is_named_and_nothing_is_compared_se_031() {
+    let world = World::start().await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    let repo = world.repo.path().to_str().unwrap();
+    let whole = json!({"repoURL": repo, "path": "app", "targetRevision": "main"});
+    let with = |second: Value| json!({"sources": [whole, second]});
+    let chart = json!({"repoURL": "https://charts.invalid", "chart": "web"});
+    let cases = [
+        (
+            "no-url",
+            json!({"source": {"repoURL": "", "path": "app"}}),
+            "spec.source.repoURL is required",
+        ),
+        (
+            "no-path",
+            json!({"source": {"repoURL": repo, "targetRevision": "main"}}),
+            "spec.source.path or spec.source.chart is required",
+        ),
+        (
+            "no-version",
+            json!({ "source": chart }),
+            "spec.source.targetRevision is required if the manifest source is a helm chart",
+        ),
+        (
+            "second-url",
+            with(json!({"repoURL": "", "ref": "values"})),
+            "spec.sources[1].repoURL is required",
+        ),
+        (
+            "second-path",
+            with(json!({"repoURL": repo, "targetRevision": "main"})),
+            "spec.sources[1].path or spec.sources[1].chart is required, or ref",
+        ),
+        (
+            "second-version",
+            with(chart),
+            "spec.sources[1].targetRevision is required if the manifest source is a helm chart",
+        ),
+    ];
+    for (name, fields, want) in cases {
+        let mut app = automated(world.application(name, "app"));
+        app["spec"].as_object_mut().unwrap().remove("source");
+        json_patch::merge(&mut app, &json!({ "spec": fields }));
+        world.create_app(&app).await;
+        let app = world.refused(name, "InvalidSpecError", want).await;
+        let said = app["status"]["conditions"].as_array().unwrap();
+        assert_eq!((said.len(), &said[0]["message"]), (1, &json!(want)), "{name}: {app}");
+        assert!(is(&app, "Unknown", "Unknown"), "{name}: {app}");
+        assert!(app["status"]["resources"].is_null(), "{name}: {app}");
+        assert!(app["status"]["sync"]["revision"].is_null(), "{name}: {app}");
+    }
+    let reference = json!({"repoURL": repo, "targetRevision": "main", "ref": "values"});
+    world.patch("second-path", json!({"spec": with(reference)})).await;
+    let app = world.until_good("second-path").await;
+    assert!(!condition(&app, "InvalidSpecError", ""), "{app}");
+}
+
+/// SE-112: the label that only informs is cut to 63 characters and ends with a letter or a digit. The
+/// one that tracks is the whole name, and what the API server says of it is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_name_is_cut_in_the_label_that_informs_and_in_no_other_se_112() {
+    let name = format!("{}--{}", "a".repeat(61), "b".repeat(7));
+    let long = "app.kubernetes.io/instance";
+    let world =
+        World::with(settings(&[("application.resourceTrackingMethod", "annotation+label")])).await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_until_good(&automated(world.application(&name, "app"))).await;
+    let metadata = world.get("v1", "ConfigMap", "web", "one").await["metadata"].clone();
+    assert_eq!(metadata["labels"][long], "a".repeat(61));
+    let id = &metadata["annotations"]["argocd.argoproj.io/tracking-id"];
+    assert_eq!(*id, format!("{name}:/ConfigMap:web/one"));
+
+    let world = World::with(settings(&[("application.resourceTrackingMethod", "label")])).await;
+    world.commit_file("app/one.json", &config_map("one", "1", &[]));
+    world.create_app(&world.application(&name, "app")).await;
+    let app = world.sync_to_end(&name, json!({})).await;
+    assert_eq!(phase(&app), "Failed", "{app}");
+    let told = result(&app, "one")["message"].as_str().unwrap();
+    assert!(told.contains("metadata.labels") && told.contains(&name), "{app}");
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }

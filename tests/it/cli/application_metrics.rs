@@ -289,3 +289,54 @@ async fn settings_without_a_meaning_are_named_se_565_se_576_to_se_579() {
         running.until_logged(&format!("{name} is accepted without effect: ")).await;
     }
 }
+
+/// SE-575: format and level of the log by the names of Argo CD's application controller, of the
+/// environment before those of the ConfigMap; a flag comes before both.
+#[tokio::test(flavor = "multi_thread")]
+async fn format_and_level_of_the_log_have_the_names_of_argo_cd_se_575() {
+    const FORMAT: &str = "ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT";
+    const LEVEL: &str = "ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL";
+    let text =
+        |level: &str| json!({"controller.log.format": "text", "controller.log.level": level});
+    let none: [(&str, &str); 0] = [];
+    for (keys, variables, flag, is_text, is_debug) in [
+        (json!({}), &none[..], None, false, false),
+        (text("debug"), &none, None, true, true),
+        (text("info"), &none, None, true, false),
+        (json!({}), &[(FORMAT, "text"), (LEVEL, "debug")], None, true, true),
+        (text("info"), &[(FORMAT, "json"), (LEVEL, "debug")], None, false, true),
+        (text("info"), &[(LEVEL, "debug")], Some("--logformat=json"), false, true),
+        (text("debug"), &[(FORMAT, "json")], Some("--loglevel=info"), false, false),
+    ] {
+        let of = format!("{keys} {variables:?} {flag:?}");
+        let cluster = Cluster::start().await;
+        cluster.permits("web").await;
+        cluster.sets(keys).await;
+        let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr="];
+        let args: Vec<&str> = args.into_iter().chain(flag).collect();
+        let mut running = Running::start(&cluster, &args, variables);
+        let application = json!({
+            "metadata": {"name": "app"},
+            "spec": {
+                "project": "default",
+                "source": {"repoURL": "https://git.invalid/x", "path": "p"},
+                "destination": {"server": IN_CLUSTER, "namespace": "web"},
+            },
+            "operation": {"sync": {}},
+        });
+        cluster.create("Application", application).await;
+        let applications = cluster.api("Application");
+        crate::support::waiting::until("the Application has a status", async || {
+            !applications.get("app").await.unwrap().data["status"].is_null()
+        })
+        .await;
+        let log = match is_debug {
+            true => running.until_logged("DEBUG").await,
+            false => running.log(),
+        };
+        assert_eq!(log.contains("DEBUG"), is_debug, "{of}: {log}");
+        assert!(log.contains("INFO"), "{of}: {log}");
+        let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(log.lines().all(|line| is_json(line) != is_text), "{of}: {log}");
+    }
+}

@@ -87,3 +87,30 @@ async fn a_plan_says_whose_resources_stay_as_166() {
     let why = "its resources stay: spec.destination.server: cluster https://lost is not registered";
     assert_eq!(live(1), ["z", "delete", why]);
 }
+
+/// AS-169: `kubectl delete --cascade=orphan` leaves the Applications of a set, with their finalizer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_that_is_deleted_alone_leaves_its_applications_as_169() {
+    let cluster = Cluster::start().await;
+    cluster.knows("default", "https://1").await;
+    let mut object: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+    object["metadata"]["namespace"] = "argocd".into();
+    cluster.create("ApplicationSet", object).await;
+    let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr=", "--sync-engine=external"];
+    let running = super::arguments::Running::start(&cluster, &args, &[]);
+    let (sets, applications) = (cluster.api("ApplicationSet"), cluster.api("Application"));
+    crate::support::waiting::until("the Application is created", async || {
+        applications.get_opt("a").await.unwrap().is_some()
+    })
+    .await;
+    sets.delete("set", &DeleteParams::orphan()).await.unwrap();
+    crate::support::waiting::until("it has no owner", async || {
+        let app = applications.get("a").await.unwrap();
+        let owners = app.metadata.owner_references.unwrap_or_default();
+        sets.get_opt("set").await.unwrap().is_none() && owners.is_empty()
+    })
+    .await;
+    let app = applications.get("a").await.unwrap().metadata;
+    assert!(app.deletion_timestamp.is_none(), "{}", running.log());
+    assert_eq!(app.finalizers, Some(vec![CASCADE.to_owned()]), "{}", running.log());
+}

@@ -29,6 +29,19 @@ impl Drop for Shop {
 
 impl Shop {
     async fn new() -> Self {
+        let shop = Self::alone().await;
+        let options = workloads::WorkloadOptions {
+            delay: Duration::from_millis(50),
+            pods: true,
+            ..workloads::WorkloadOptions::default()
+        };
+        let client = shop.cluster.server.client_as("simulation");
+        tokio::spawn(workloads::run(client, options, shop.stop.clone()));
+        shop
+    }
+
+    /// The same where nothing becomes of workloads.
+    async fn alone() -> Self {
         let cluster = Cluster::start().await;
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
@@ -41,14 +54,7 @@ impl Shop {
             "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set",
             "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true,
         });
-        let stop = CancellationToken::new();
-        let options = workloads::WorkloadOptions {
-            delay: Duration::from_millis(50),
-            pods: true,
-            ..workloads::WorkloadOptions::default()
-        };
-        tokio::spawn(workloads::run(cluster.server.client_as("simulation"), options, stop.clone()));
-        Self { cluster, owner, stop }
+        Self { cluster, owner, stop: CancellationToken::new() }
     }
 
     fn api(&self, kind: &ApiResource) -> Api<DynamicObject> {
@@ -284,4 +290,67 @@ async fn a_difference_of_files_gives_no_namespace_to_a_cluster_scoped_object() {
     assert_eq!((code, &found["namespace"]), (Some(1), &json!("")), "{found}");
     assert_eq!(found["predicted"]["metadata"]["namespace"], Value::Null);
     assert_eq!(run(same).0, Some(0), "the namespace is no difference");
+}
+
+/// A Pod that needs what only a later wave creates waits for ever, since that wave waits for it: the
+/// advice names both waves. An object of an earlier or of the same wave is not the cause.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_needs_an_object_of_a_later_wave_is_told_the_waves() {
+    let shop = Shop::alone().await;
+    let deployment = kind_of("apps", "Deployment");
+    let labels = json!({"app": "web"});
+    let pod = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "example.invalid/main:1"}]},
+    });
+    let create = async |kind: &ApiResource, name: &str, owner: Value, mut rest: Value| {
+        rest["apiVersion"] = kind.api_version.as_str().into();
+        rest["kind"] = kind.kind.as_str().into();
+        rest["metadata"]["name"] = name.into();
+        rest["metadata"]["labels"] = labels.clone();
+        if !owner.is_null() {
+            rest["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        let object: DynamicObject = serde_json::from_value(rest).unwrap();
+        let made = shop.api(kind).create(&PostParams::default(), &object).await.unwrap();
+        json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name,
+            "uid": made.metadata.uid, "controller": true})
+    };
+    let of_pods =
+        json!({"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}});
+    let owner = create(&deployment, "web", Value::Null, of_pods.clone()).await;
+    let owner = create(&kind_of("apps", "ReplicaSet"), "web-1", owner, of_pods).await;
+    let kind = kind_of("", "Pod");
+    create(&kind, "web-1-a", owner, pod.clone()).await;
+    for (words, kind_of_missing) in [("secret \"db\"", "Secret"), ("configmap \"db\"", "ConfigMap")]
+    {
+        let waiting = json!({"reason": "CreateContainerConfigError", "message": format!("{words} not found")});
+        let status = json!({"status": {"phase": "Pending", "containerStatuses": [{
+            "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": waiting},
+        }]}});
+        let params = kube::api::PatchParams::default();
+        shop.api(&kind)
+            .patch_status("web-1-a", &params, &kube::api::Patch::Merge(&status))
+            .await
+            .unwrap();
+        for (wave, is_told) in [(1, true), (0, false), (-1, false)] {
+            shop.waits_for(&deployment, "web", false).await;
+            let app = shop.cluster.api("Application").get("a").await.unwrap();
+            let mut resources = app.data["status"]["resources"].clone();
+            resources.as_array_mut().unwrap().push(json!({
+                "version": "v1", "kind": kind_of_missing, "namespace": "shop", "name": "db",
+                "status": "OutOfSync", "health": {"status": "Missing"}, "syncWave": wave,
+            }));
+            let patch = kube::api::Patch::Merge(json!({"status": {"resources": resources}}));
+            shop.cluster.api("Application").patch("a", &params, &patch).await.unwrap();
+            let explained = shop.explains(&[words]).await;
+            let advice = format!(
+                "{kind_of_missing} db is in wave {wave}, which waits for Deployment web in wave 0"
+            );
+            assert_eq!(explained.out.contains(&advice), is_told, "{wave}: {}", explained.out);
+            let named = format!("give {kind_of_missing} db the wave 0 or an earlier one");
+            assert_eq!(explained.out.contains(&named), is_told, "{wave}: {}", explained.out);
+        }
+    }
 }

@@ -326,3 +326,83 @@ async fn deletions_beyond_the_limit_of_a_policy_are_not_shown_as_deletions() {
     let diff = cluster.run(&["diff", "-f", &path]).await;
     assert!(!diff.out.contains(": would be deleted"), "{}{}", diff.out, diff.err);
 }
+
+/// "With `none` for all Applications, nothing will change" (docs/install.md): the controller that
+/// starts then writes to none of them; and where `plan` says `update`, it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_plan_is_none_the_controller_writes_to_no_application() {
+    let cluster = Cluster::start().await;
+    cluster.permits("guestbook-dev").await;
+    let file = std::fs::read_to_string("tests/data/argo-cd.yaml").unwrap();
+    let set = file.split("---\n").find(|text| text.contains("kind: ApplicationSet")).unwrap();
+    let object = wavegate_api::yaml::parse_value(set).unwrap();
+    let created = cluster.create("ApplicationSet", object).await;
+    let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "guestbook", "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true});
+    let rendered = with_input(&["render", "-f", "-", "-o", "json"], set);
+    for app in rendered.json()["items"].as_array().unwrap() {
+        let mut app = app.clone();
+        app["metadata"]["ownerReferences"] = json!([owner]);
+        cluster.create("Application", app).await;
+    }
+    let planned = async || {
+        let args = ["plan", "--live", "-n", "argocd", "guestbook", "--enable-progressive-syncs"];
+        let args: Vec<&str> = args.into_iter().chain(["-o", "json"]).collect();
+        let live = cluster.run(&args).await.json()["live"].clone();
+        let live = live.as_array().unwrap().iter();
+        live.map(|row| row["change"].as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    assert_eq!(planned().await, ["none", "none"]);
+    let applications = cluster.api("Application");
+    let versions = async || {
+        let all = applications.list(&Default::default()).await.unwrap().items.into_iter();
+        all.map(|app| app.metadata.resource_version).collect::<Vec<_>>()
+    };
+    let before = versions().await;
+    let flags = ["--enable-progressive-syncs", "--sync-engine=external", "--metrics-addr="];
+    let flags = [&flags[..], &["--probe-addr=", "--webhook-addr="]].concat();
+    let sets = cluster.api("ApplicationSet");
+    let reconciled = |set: &Value| {
+        let all = set["status"]["conditions"].as_array().into_iter().flatten();
+        all.into_iter().any(|one| one["type"] == "ResourcesUpToDate" && one["status"] == "True")
+    };
+    let running = super::arguments::Running::start(&cluster, &flags, &[]);
+    crate::support::waiting::until("the set is reconciled", async || {
+        reconciled(&sets.get("guestbook").await.unwrap().data)
+    })
+    .await;
+    assert_eq!(versions().await, before, "{}", running.log());
+
+    let other = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"project": "other"}});
+    applications
+        .patch("guestbook-dev", &PatchParams::default(), &Patch::Merge(&other))
+        .await
+        .unwrap();
+    crate::support::waiting::until("what the plan would change is changed", async || {
+        applications.get("guestbook-dev").await.unwrap().data["spec"]["project"] == "default"
+    })
+    .await;
+    drop(running);
+    applications
+        .patch("guestbook-prod", &PatchParams::default(), &Patch::Merge(&other))
+        .await
+        .unwrap();
+    assert_eq!(planned().await, ["none", "update"]);
+}
+
+/// A project whose name is misspelt is told with the one that there is; one that resembles none is
+/// told without a guess.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_misspelt_project_is_told_with_the_one_that_is_meant() {
+    let cluster = cluster().await;
+    let mut file: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
+    for (project, hint) in [("defualt", "; did you mean default?"), ("payments", "")] {
+        file["spec"]["template"]["spec"]["project"] = project.into();
+        let files = folder(&[("set.json", &file.to_string())]);
+        let (code, rows) = changes(&cluster, Some(&in_folder(&files, "set.json")), &[]).await;
+        assert_eq!(code, 1, "{project}");
+        let want = format!("AppProject {project} does not exist in namespace argocd{hint}");
+        let told =
+            rows.iter().filter(|[_, change, why]| change == "refuse" && why.ends_with(&want));
+        assert_eq!(told.count(), 2, "{project}: {rows:?}");
+    }
+}

@@ -340,3 +340,93 @@ fn a_go_template_without_go_template_says_what_to_set_as_144() {
         assert!(run.err.contains(place), "{}", run.err);
     }
 }
+
+/// YAML of parameters is read by the rules of Argo CD's reader (AS-130): words that YAML 1.1 takes for
+/// booleans, also as keys, octal numbers, the last of a key that is there twice, the first document.
+#[test]
+fn yaml_in_parameters_is_read_as_argo_cd_reads_it_as_130() {
+    for (template, want) in [
+        (
+            r#"{{ fromYaml "{a: y, b: Yes, c: on, d: TRUE}" | toJson }}"#,
+            r#"{"a":true,"b":true,"c":true,"d":true}"#,
+        ),
+        (
+            r#"{{ fromYaml "{a: n, b: No, c: OFF, d: false}" | toJson }}"#,
+            r#"{"a":false,"b":false,"c":false,"d":false}"#,
+        ),
+        (
+            r#"{{ fromYaml "{a: 'yes', b: \"on\", c: yess}" | toJson }}"#,
+            r#"{"a":"yes","b":"on","c":"yess"}"#,
+        ),
+        (r#"{{ fromYaml "{y: 1, off: 2}" | toJson }}"#, r#"{"false":2,"true":1}"#),
+        (r#"{{ fromYaml "{a: 010, b: 0x10, c: '010'}" | toJson }}"#, r#"{"a":8,"b":16,"c":"010"}"#),
+        (r#"{{ fromYaml "a: 1\nb: 2\na: 3" | toJson }}"#, r#"{"a":3,"b":2}"#),
+        (r#"{{ fromYaml "a: 1\n---\na: 2" | toJson }}"#, r#"{"a":1}"#),
+        (
+            r##"{{ fromYaml "" | toJson }}{{ fromYaml "# a" | toJson }}{{ fromYaml "null" | toJson }}"##,
+            "{}{}{}",
+        ),
+        (r#"{{ fromYamlArray "[y, 010, {no: on}]" | toJson }}"#, r#"[true,8,{"false":true}]"#),
+        (r#"{{ fromYamlArray "- 1\n---\n- 2" | toJson }}"#, "[1]"),
+        (
+            r##"{{ fromYamlArray "" | toJson }}{{ fromYamlArray "# a" | toJson }}{{ fromYamlArray "null" | toJson }}"##,
+            "[][][]",
+        ),
+    ] {
+        let run = with_input(&["render", "-f", "-", "-o", "json"], annotated(template, true));
+        assert_eq!(run.code, 0, "{template}: {}", run.err);
+        let got = &run.json()["items"][0]["metadata"]["annotations"]["a"];
+        assert_eq!(got, want, "{template}");
+    }
+    for (template, name) in [
+        (r#"{{ fromYaml "- a" }}"#, "fromYaml"),
+        (r#"{{ fromYaml "a" }}"#, "fromYaml"),
+        (r#"{{ fromYaml "3" }}"#, "fromYaml"),
+        (r#"{{ fromYaml "a: [" }}"#, "fromYaml"),
+        (r#"{{ fromYaml "a: .inf" }}"#, "fromYaml"),
+        (r#"{{ fromYaml "null: 1" }}"#, "fromYaml"),
+        (r#"{{ fromYamlArray "a: 1" }}"#, "fromYamlArray"),
+        (r#"{{ fromYamlArray "a" }}"#, "fromYamlArray"),
+        (r#"{{ fromYamlArray "[.nan]" }}"#, "fromYamlArray"),
+    ] {
+        let run = with_input(&["render", "-f", "-"], annotated(template, true));
+        run.fails(1, &["spec.template.metadata.annotations.a", name]);
+    }
+}
+
+/// A patch can change neither the project nor the namespace of an Application (AS-144): who may write
+/// the parameters of a set would choose its permissions.
+#[test]
+fn a_patch_changes_neither_project_nor_namespace_as_144() {
+    let whole = json!({
+        "$patch": "replace", "project": "other", "source": {"repoURL": "https://r", "path": "q"},
+        "destination": {"name": "in-cluster"},
+    });
+    let patches = [
+        "metadata: {namespace: other}\nspec: {project: other, source: {path: q}}".to_owned(),
+        "metadata: {namespace: null}\nspec: {project: null, source: {path: q}}".to_owned(),
+        "metadata: {namespace: ''}\nspec: {project: '', source: {path: q}}".to_owned(),
+        json!({"metadata": {"namespace": "other"}, "spec": {"project": "other", "source": {"path": "q"}}})
+            .to_string(),
+        json!({"metadata": {"$patch": "replace", "name": "app", "namespace": "other"}, "spec": whole})
+            .to_string(),
+        json!({"spec": {"$retainKeys": ["source", "destination"], "source": {"path": "q"}}})
+            .to_string(),
+    ];
+    for go in [true, false] {
+        for patch in &patches {
+            let mut set: Value = serde_json::from_str(&annotated("x", go)).unwrap();
+            set["spec"]["template"]["spec"]["project"] =
+                if go { "team-{{.n}}" } else { "team-{{n}}" }.into();
+            set["spec"]["templatePatch"] = patch.as_str().into();
+            let run = with_input(&["render", "-f", "-", "-o", "json"], set.to_string());
+            assert_eq!(run.code, 0, "{patch}: {}", run.err);
+            let app = &run.json()["items"][0];
+            let got = [&app["metadata"]["namespace"], &app["spec"]["project"]];
+            assert_eq!(got, ["argocd", "team-app"], "{patch}: {app}");
+            // It is taken over apart from that.
+            let path = &app["spec"]["source"]["path"];
+            assert!(path == "q" || patch.contains("retainKeys"), "{patch}: {app}");
+        }
+    }
+}

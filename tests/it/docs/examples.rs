@@ -1,6 +1,6 @@
 //! The sets of `examples/`: each is listed, says what to watch for, and does what it says.
 
-mod live;
+pub(super) mod live;
 
 use std::path::Path;
 use std::process::Command;

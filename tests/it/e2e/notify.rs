@@ -59,7 +59,7 @@ async fn valid(world: &World, name: &str) -> (bool, String) {
     (valid["status"] == "True", valid["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A run with a gate: its transitions arrive once, in order, signed, in both formats; the mark in
+/// ST-084: a run with a gate: its transitions arrive once, in order, signed, in both formats; the mark in
 /// the status keeps another start from sending them again.
 pub async fn each_transition_arrives_once_and_is_signed(mut world: World) {
     let (events, channel) = (Receiver::willing().await, Receiver::willing().await);

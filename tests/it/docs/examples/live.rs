@@ -24,9 +24,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MERGE: &str = "application/merge-patch+json";
 
 /// A demo of an example; ends when dropped.
-struct Demo {
+pub(in crate::docs) struct Demo {
     child: Child,
     client: Client,
+    kubeconfig: String,
     output: Arc<Mutex<String>>,
     /// A copy of the examples, which a test may change.
     files: TempDir,
@@ -42,7 +43,7 @@ impl Drop for Demo {
 }
 
 impl Demo {
-    async fn start(name: &str, args: &[&str]) -> Self {
+    pub(in crate::docs) async fn start(name: &str, args: &[&str]) -> Self {
         let files = tempfile::tempdir().unwrap();
         super::super::session::copy(&root().join("examples"), files.path());
         let temporary = tempfile::tempdir().unwrap();
@@ -67,7 +68,7 @@ impl Demo {
                 *all.lock().unwrap() += &format!("{line}\n");
             }
         });
-        Self { child, client, output, files, _temporary: temporary }
+        Self { child, client, kubeconfig, output, files, _temporary: temporary }
     }
 
     /// Starts it, and waits until the last of its steps is complete.
@@ -82,7 +83,11 @@ impl Demo {
         self.until(text, async || self.output.lock().unwrap().contains(text).then_some(())).await;
     }
 
-    async fn until<T>(&self, what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    pub(in crate::docs) async fn until<T>(
+        &self,
+        what: &str,
+        mut condition: impl AsyncFnMut() -> Option<T>,
+    ) -> T {
         let waiting = async {
             loop {
                 if let Some(found) = condition().await {
@@ -98,13 +103,47 @@ impl Demo {
     }
 
     /// An object, or nothing.
-    async fn get(&self, path: &str) -> Option<Value> {
+    pub(in crate::docs) async fn get(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).body(Vec::new()).unwrap();
         self.client.request::<Value>(request).await.ok()
     }
 
+    pub(in crate::docs) async fn delete(&self, path: &str) {
+        send(&self.client, Method::DELETE, path, JSON, &json!({})).await.unwrap();
+    }
+
     async fn patch(&self, path: &str, patch: Value) {
         send(&self.client, Method::PATCH, path, MERGE, &patch).await.unwrap();
+    }
+
+    /// A copy of the examples, which a test may change.
+    pub(in crate::docs) fn files(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// Runs the program as a person at another terminal; returns the exit code and all output.
+    pub(in crate::docs) fn wavegate(&self, args: &[&str]) -> (i32, String) {
+        let run = Command::new(env!("CARGO_BIN_EXE_wavegate"))
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = [run.stdout, run.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (run.status.code().unwrap(), text)
+    }
+
+    /// Waits until a run matches a condition.
+    pub(in crate::docs) async fn until_run(
+        &self,
+        name: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let path = format!("/apis/wavegate.dev/v1alpha1/namespaces/argocd/rolloutruns/{name}");
+        let run = async || self.get(&path).await.filter(|run| is(run));
+        self.until(&format!("run {name}: {what}"), run).await
     }
 
     /// Waits until the set was reconciled once more.
@@ -119,7 +158,7 @@ impl Demo {
     }
 
     /// Waits until an Application was compared once more.
-    async fn compare(&self, application: &str) -> Value {
+    pub(in crate::docs) async fn compare(&self, application: &str) -> Value {
         let key = "argocd.argoproj.io/refresh";
         let path = format!("{APPLICATIONS}/{application}");
         self.patch(&path, json!({"metadata": {"annotations": {key: "normal"}}})).await;
@@ -130,8 +169,10 @@ impl Demo {
     }
 }
 
-const SETS: &str = "/apis/argoproj.io/v1alpha1/namespaces/argocd/applicationsets";
-const APPLICATIONS: &str = "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications";
+pub(in crate::docs) const SETS: &str =
+    "/apis/argoproj.io/v1alpha1/namespaces/argocd/applicationsets";
+pub(in crate::docs) const APPLICATIONS: &str =
+    "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manual_step_continues_after_a_manual_sync() {
