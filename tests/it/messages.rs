@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file, without `crates` and `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 44] = [
+const READERS: [(&str, &str, &str); 46] = [
     // Argo CD's definitions of the two kinds have no field for it.
     (
         "rollout/rollout/manual_override.rs",
@@ -61,6 +61,9 @@ const READERS: [(&str, &str, &str); 44] = [
     ("engine/blocking_resource.rs", "resource.message", "`operationState.message`"),
     // What a status says already is not said again; a list in it is of texts.
     ("rollout/rollout/run/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
+    // A signature is a message without what differs between Applications.
+    ("rollout/rollout/run/signature.rs", "name", "the message of a failure"),
+    ("rollout/rollout/run/signature.rs", "word", "the message of a failure"),
     // The words of other programs.
     ("cli/explain/remedies.rs", "exited with code", "of a kubelet"),
     ("cli/explain/remedies.rs", "namespaces \\\"", "of an API server"),
@@ -81,7 +84,7 @@ const READERS: [(&str, &str, &str); 44] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 52] = [
+const NO_MESSAGE: [(&str, &[&str]); 54] = [
     ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),

@@ -109,8 +109,8 @@ const CLAIMS: &[(&str, &str, &str)] = &[
     ),
     (
         "docs/operations.md",
-        "`--local` the files of a working tree.",
-        "another_revision_and_a_directory_can_be_compared",
+        "`--local` the files of a Git work tree, with the bases and values files that they refer to.",
+        "a_work_tree_is_rendered_as_the_controller_would",
     ),
     (
         "docs/reference/cli.md",

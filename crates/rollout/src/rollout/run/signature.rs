@@ -410,6 +410,11 @@ mod tests {
         ("trace", ["4bf92f3577b34da6a3ce929d0e0e4736", "ffffffffffffffff", "a3ce929d0e0e4736"]),
     ];
 
+    fn data(name: &str) -> String {
+        let path = format!("{}/../../tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).unwrap()
+    }
+
     fn lines(text: &str) -> impl Iterator<Item = &str> {
         text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
@@ -417,7 +422,7 @@ mod tests {
     /// ST-043: what differs between Applications is no part of the signature.
     #[test]
     fn two_hundred_messages_have_one_signature_each_however_they_are_filled() {
-        let messages = include_str!("../../../../../tests/data/failure-messages.txt");
+        let messages = &data("failure-messages.txt");
         let (mut count, mut differ) = (0_usize, Vec::new());
         for message in lines(messages) {
             let signature = |way: usize| {
@@ -446,7 +451,7 @@ mod tests {
     /// ST-043: another reason has another signature.
     #[test]
     fn fifty_pairs_of_messages_keep_two_signatures() {
-        let pairs = include_str!("../../../../../tests/data/failure-pairs.txt");
+        let pairs = &data("failure-pairs.txt");
         let of = |message: &str| failure_signature(None, message, &["web-a", "team-a"]);
         let mut count = 0;
         for pair in lines(pairs) {
