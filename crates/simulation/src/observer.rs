@@ -287,6 +287,7 @@ fn state_of(application: &ApplicationPart) -> SpanKind {
         "Failed" | "Error" => SpanKind::Failed,
         _ if health == "Degraded" => SpanKind::Failed,
         "Succeeded" if goes_back && health == "Healthy" => SpanKind::Back,
+        "Succeeded" if goes_back => SpanKind::GoingBack,
         _ if is_synced => SpanKind::BecomingHealthy,
         _ => SpanKind::Waiting,
     }

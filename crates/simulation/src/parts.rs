@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
+use wavegate_api::annotations::RUN;
 use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus};
 use wavegate_api::listed::{ListedOwner, ListedWord};
 use wavegate_api::read_leniently;
-use wavegate_api::run::{RUN, RunStart};
+use wavegate_api::run::RunStart;
 
 /// What is read of the metadata of an object.
 #[derive(Debug, Default, Deserialize)]

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::timeline::{GateKind, GateLine, Opening, SetLine, StepLine, Timeline};
 use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
+use wavegate_simulation::SpanKind;
 
 /// The time in which a step was open in a run.
 pub(super) struct Window<'a> {
@@ -35,6 +36,8 @@ pub(super) enum Cause {
         /// Whether approvals are missing.
         lacks_approvals: bool,
     },
+    /// Applications go back to what was deployed before, also those of other steps.
+    WayBack,
     /// Something else.
     Wait(WaitKind),
 }
@@ -61,6 +64,8 @@ pub(super) fn intervals(window: &Window<'_>) -> Vec<Interval> {
         .collect();
     let of_gates = gates.iter().flat_map(|gate| [gate.soak, gate.approvals]).flatten();
     let times = busy.iter().copied().chain(of_gates).flat_map(|(from, until)| [from, until]);
+    let way_back = way_back(window.set);
+    let times = times.chain(way_back.into_iter().flat_map(|(from, until)| [from, until]));
     let waits = &window.set.waits;
     let times = times.chain(waits.iter().map(|waits| waits.from));
     let mut bounds: BTreeSet<Timestamp> =
@@ -72,9 +77,10 @@ pub(super) fn intervals(window: &Window<'_>) -> Vec<Interval> {
         let past = waits.partition_point(|waits| waits.from <= from);
         let kinds = past.checked_sub(1).map(|last| &waits[last].kinds);
         let kinds = || kinds.into_iter().flatten().copied();
-        let causes = match holds(&busy, from) {
-            true => Vec::new(),
-            false => {
+        let causes = match (holds(way_back.as_slice(), from), holds(&busy, from)) {
+            (true, _) => vec![Cause::WayBack],
+            (false, true) => Vec::new(),
+            (false, false) => {
                 let gates = gates.iter().filter_map(|gate| gate.cause(from));
                 gates.chain(kinds().filter(|kind| hold(*kind).is_some()).map(Cause::Wait)).collect()
             }
@@ -99,6 +105,14 @@ fn busy(window: &Window<'_>) -> Vec<Time> {
         }
     }
     all
+}
+
+/// From when until when a set goes back, one step after the other.
+fn way_back(set: &SetLine) -> Option<Time> {
+    let spans = set.steps.iter().flat_map(|step| &step.applications).flat_map(|one| &one.spans);
+    let spans = spans.filter(|span| span.what == SpanKind::GoingBack);
+    let times = spans.map(|span| (span.from, span.until));
+    times.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
 }
 
 /// Whether a time is within one of these, which are in order.
@@ -162,6 +176,7 @@ pub(super) fn words(causes: &[Cause]) -> (String, String) {
                     (false, _) => (format!("gate {name} waits for approvals"), approval),
                 }
             }
+            Cause::WayBack => ("what was started goes back".to_owned(), String::new()),
             Cause::Wait(kind) => {
                 let (what, shorten) = hold(*kind).unwrap_or_default();
                 (what.to_owned(), shorten.to_owned())

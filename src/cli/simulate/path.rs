@@ -198,7 +198,7 @@ impl Window<'_> {
                 SpanKind::Healthy => {
                     took = began.take().map(|began| self.second(span.from) - began).or(took);
                 }
-                SpanKind::Waiting | SpanKind::Held => began = None,
+                SpanKind::Waiting | SpanKind::Held | SpanKind::GoingBack => began = None,
                 _ => {}
             }
             before = Some(span.what);

@@ -405,10 +405,19 @@ fn what_a_run_completed_before_it_was_taken_back_took_its_own_time() {
         let run = simulate(&[what, "40s", "-o", "json"]);
         assert_eq!(run.code, 1, "{what}: {}", run.err);
         let path = run.json()["criticalPath"].clone();
-        let parts: Vec<(&Value, &Value)> =
-            path.as_array().unwrap().iter().map(|part| (&part["step"], &part["seconds"])).collect();
-        assert_eq!(parts, [(&json!(1), &json!(30)), (&json!(2), &json!(10))], "{what}: {path}");
+        let parts = path.as_array().unwrap().iter();
+        let mut parts: Vec<_> =
+            parts.map(|part| json!([part["step"], part["seconds"], part["what"]])).collect();
         let text = simulate(&[what, "40s"]).out;
+        if what == "--rollback-at" {
+            // Each of two steps becomes Healthy once more.
+            assert_eq!(parts.pop(), Some(json!([2, 60, "what was started goes back"])), "{path}");
+            // None was Healthy before that.
+            assert_eq!(parts.last().unwrap()[2], "2 Applications at once", "{path}");
+            assert!(text.contains("«") && text.contains("going back"), "{text}");
+        }
+        parts.iter_mut().for_each(|part| part[2] = Value::Null);
+        assert_eq!(parts, [json!([1, 30, null]), json!([2, 10, null])], "{what}: {path}");
         assert!(text.contains("Step 1  4 Applications  opened 0s, completed 30s"), "{text}");
         // In 100 columns, no name of these is cut.
         assert!(text.contains("  storefront-production-eu-central "), "{text}");
