@@ -41,9 +41,9 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     world.patch_project(json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]})).await;
     world.create_app(&automated(world.application("new", "new"))).await;
     let text = "in Git is not signed, but a signature is required (spec.signatureKeys)";
-    for name in ["old", "new"] {
+    for (name, status) in [("old", "Synced"), ("new", "OutOfSync")] {
         let app = world.until(name, "refused", |app| condition(app, "ComparisonError", text)).await;
-        assert_eq!(app["status"]["sync"]["status"], "Unknown", "{app}");
+        assert_eq!(app["status"]["sync"]["status"], status, "{app}");
     }
     world.sync("new", json!({})).await;
     let app = world.until("new", "failed", |app| phase(app) == "Error").await;
