@@ -138,6 +138,29 @@ impl World {
         Self::with_workloads(settings, workloads::WorkloadOptions::default()).await
     }
 
+    /// Of sources that are in memory, on the clock of the server.
+    async fn in_memory(
+        server: Server,
+        settings: ApplicationSettings,
+        memory: Arc<dyn source::InMemory>,
+    ) -> Self {
+        let [repo, cache] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut world = Self {
+            client: server.client_as("test"),
+            server,
+            settings,
+            sources: Arc::new(Repositories::in_memory(memory)),
+            controller: None,
+            metrics: None,
+            repo,
+            _cache: cache,
+        };
+        world.install().await;
+        let time = world.server.clock();
+        world.run_by(world.server.client_as(CONTROLLER), Clock::of(move || time.now()));
+        world
+    }
+
     /// The same with ReplicaSets and Pods.
     async fn with_pods(settings: ApplicationSettings) -> Self {
         let options =

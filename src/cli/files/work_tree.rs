@@ -284,8 +284,8 @@ fn remotes(root: &Path) -> Result<Vec<String>, String> {
         .map_err(|error| format!("cannot run git: {error}"))?;
     // It fails with 1 when there are none.
     if !output.status.success() && output.status.code() != Some(1) {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}", config.display(), said.trim()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", config.display(), stderr.trim()));
     }
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     let urls = listed.split('\0').filter_map(|entry| entry.split_once('\n'));

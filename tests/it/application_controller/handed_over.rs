@@ -229,7 +229,7 @@ async fn a_start_remembers_what_an_application_had_that_cannot_be_compared() {
 }
 
 /// What was left to another Application before a start does not make the first one out of sync while
-/// that one is not compared, since a rollout would sync it again; and it is pruned when nobody has it.
+/// that one is not compared, since a rollout would sync it again; and it is pruned when no other one has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_start_nothing_is_out_of_sync_for_what_was_left_to_others() {
     let (mut world, uid) = a_with_claim(true).await;

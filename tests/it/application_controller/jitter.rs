@@ -61,20 +61,7 @@ impl Fleet {
                 into.lock().unwrap().entry(key).or_insert_with(Instant::now);
             }
         });
-        let [repo, cache] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let mut world = World {
-            client: server.client_as("test"),
-            server,
-            settings,
-            sources: Arc::new(Repositories::in_memory(commits.clone())),
-            controller: None,
-            metrics: None,
-            repo,
-            _cache: cache,
-        };
-        world.install().await;
-        let time = world.server.clock();
-        world.run_by(world.server.client_as(CONTROLLER), Clock::of(move || time.now()));
+        let world = World::in_memory(server, settings, commits.clone()).await;
         for number in 0..COUNT {
             let source = json!({
                 "repoURL": format!("https://example.com/{number}.git"), "path": ".",

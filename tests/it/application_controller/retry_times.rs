@@ -92,24 +92,12 @@ impl InMemory for Holds {
 /// A world on a clock that jumps, where nothing but what is asked for happens, with an Application
 /// `app` of one object.
 async fn on_a_clock_that_jumps(object: &str) -> World {
-    let (server, [repo, cache]) = (Server::new(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
-    let holds = Holds(serde_json::from_str(object).unwrap());
-    let mut world = World {
-        client: server.client_as("test"),
-        server,
-        settings: ApplicationSettings {
-            reconciliation_timeout: Duration::ZERO,
-            ..ApplicationSettings::default()
-        },
-        sources: Arc::new(Repositories::in_memory(Arc::new(holds))),
-        controller: None,
-        metrics: None,
-        repo,
-        _cache: cache,
+    let holds = Arc::new(Holds(serde_json::from_str(object).unwrap()));
+    let settings = ApplicationSettings {
+        reconciliation_timeout: Duration::ZERO,
+        ..ApplicationSettings::default()
     };
-    world.install().await;
-    let time = world.server.clock();
-    world.run_by(world.server.client_as(CONTROLLER), Clock::of(move || time.now()));
+    let world = World::in_memory(Server::new(), settings, holds).await;
     let mut app = world.application("app", ".");
     app["spec"]["source"]["repoURL"] = "https://example.com/app.git".into();
     world.create_app(&app).await;

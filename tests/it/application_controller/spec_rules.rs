@@ -265,7 +265,7 @@ async fn what_a_source_lacks_is_named_and_nothing_is_compared_se_031() {
 }
 
 /// SE-112: the label that only informs is cut to 63 characters and ends with a letter or a digit. The
-/// one that tracks is the whole name, and what the API server says of it is told.
+/// one that tracks is the whole name, and the words of the API server about it are in the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_name_is_cut_in_the_label_that_informs_and_in_no_other_se_112() {
     let name = format!("{}--{}", "a".repeat(61), "b".repeat(7));

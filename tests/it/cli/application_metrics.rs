@@ -226,12 +226,9 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
     .await;
 }
 
-/// SE-575: lines with the keys that log pipelines of Argo CD read.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_the_keys_of_argo_cd_se_575() {
-    let cluster = Cluster::start().await;
-    cluster.permits("web").await;
-    let application = json!({
+/// An Application with an operation, whose repository does not exist.
+fn without_a_repository() -> Value {
+    json!({
         "metadata": {"name": "app"},
         "spec": {
             "project": "default",
@@ -239,8 +236,15 @@ async fn the_log_has_the_keys_of_argo_cd_se_575() {
             "destination": {"server": IN_CLUSTER, "namespace": "web"},
         },
         "operation": {"sync": {}},
-    });
-    cluster.create("Application", application).await;
+    })
+}
+
+/// SE-575: lines with the keys that log pipelines of Argo CD read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_has_the_keys_of_argo_cd_se_575() {
+    let cluster = Cluster::start().await;
+    cluster.permits("web").await;
+    cluster.create("Application", without_a_repository()).await;
     let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr=", "--logformat=argocd"];
     let mut running = Running::start(&cluster, &args, &[]);
     let log = running.until_logged("\"app-qualified-name\":\"argocd/app\"").await;
@@ -315,16 +319,7 @@ async fn format_and_level_of_the_log_have_the_names_of_argo_cd_se_575() {
         let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr="];
         let args: Vec<&str> = args.into_iter().chain(flag).collect();
         let mut running = Running::start(&cluster, &args, variables);
-        let application = json!({
-            "metadata": {"name": "app"},
-            "spec": {
-                "project": "default",
-                "source": {"repoURL": "https://git.invalid/x", "path": "p"},
-                "destination": {"server": IN_CLUSTER, "namespace": "web"},
-            },
-            "operation": {"sync": {}},
-        });
-        cluster.create("Application", application).await;
+        cluster.create("Application", without_a_repository()).await;
         let applications = cluster.api("Application");
         crate::support::waiting::until("the Application has a status", async || {
             !applications.get("app").await.unwrap().data["status"].is_null()

@@ -389,8 +389,8 @@ async fn where_the_plan_is_none_the_controller_writes_to_no_application() {
     assert_eq!(planned().await, ["none", "update"]);
 }
 
-/// A project whose name is misspelt is told with the one that there is; one that resembles none is
-/// told without a guess.
+/// A project whose name is misspelt is reported with the one that there is; one that resembles none
+/// without a guess.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_misspelt_project_is_told_with_the_one_that_is_meant() {
     let cluster = cluster().await;

@@ -540,7 +540,7 @@ async fn what_cannot_be_tried_says_why() {
     let run = fleet.reads(&["diff", "fleet", "--local", &clone]).await;
     run.fails(2, &["--local is for Applications", "wavegate plan --live"]);
 
-    // Which of several repositories a revision is of must be said.
+    // Of several repositories, `--repo` has to name the one of the revision.
     let mut two = fleet.by_directory();
     two["metadata"]["name"] = "two".into();
     two["spec"]["template"]["spec"]["source"]["repoURL"] = "https://example.com/manifests".into();

@@ -2,7 +2,7 @@
 //! of this name fails when it is untrue.
 //!
 //! A claim that was found untrue gets a line here with the test that shows what is true. When a
-//! claim is written anew, the test below fails until somebody has looked at its proof.
+//! claim is written anew, the test below fails until its proof was read again.
 
 mod steering;
 mod switching_over;

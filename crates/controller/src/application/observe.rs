@@ -427,7 +427,7 @@ impl Reconciliation<'_> {
             None => None,
         };
         // As Argo CD, it is compared with commits that are refused, and says so.
-        let refused = self.refused_commits(&raw, &revisions, &destination).await?;
+        let refused = Box::pin(self.refused_commits(&raw, &revisions, &destination)).await?;
         let hard = reason.request.hard;
         let rendered = self.compared_manifests(&raw, &revisions, &destination, hard).await?;
         let purpose = Purpose::Comparison(shas.clone());

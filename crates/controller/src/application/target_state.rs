@@ -55,7 +55,8 @@ impl Reconciliation<'_> {
         destination: &ResolvedDestination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
-        let refused = self.refused_commits(raw_sources, revisions, destination).await?;
+        // On the heap: it would make the future of each reconcile larger.
+        let refused = Box::pin(self.refused_commits(raw_sources, revisions, destination)).await?;
         if !refused.is_empty() {
             return Err(ObserveError::Refused(Refusal::of(refused)));
         }
@@ -211,16 +212,6 @@ impl Reconciliation<'_> {
     /// they are. Asked before each rendering, also before one that was kept: keys, project and the
     /// signature may have changed.
     pub(super) async fn refused_commits(
-        &self,
-        raw_sources: &[Value],
-        revisions: &[Revision],
-        destination: &ResolvedDestination,
-    ) -> Result<Vec<NewCondition>, ObserveError> {
-        // On the heap: it would make the future of each reconcile larger.
-        Box::pin(self.refused_by_signature(raw_sources, revisions, destination)).await
-    }
-
-    async fn refused_by_signature(
         &self,
         raw_sources: &[Value],
         revisions: &[Revision],

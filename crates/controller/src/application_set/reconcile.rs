@@ -149,7 +149,11 @@ pub async fn reconcile(
         let first = format!("{} {}", first.name, first.why());
         return Err(ReconcileError::DeletionStuck { name, count, first });
     }
-    if is_run_due {
+    let is_sooner = match recorded.next {
+        NextReconcile::After(_, delay) => delay < RUN_AGAIN,
+        next => matches!(next, NextReconcile::Again),
+    };
+    if is_run_due && !is_sooner {
         let next = NextReconcile::After(WaitFor::StatusWrite, RUN_AGAIN);
         return Ok(Reconciled { next, has_changed });
     }
@@ -317,9 +321,9 @@ fn record(
     recorded
 }
 
-/// The least and the greatest part of the Applications of a set that a reconcile writes in a
-/// rollout, besides the operations that it starts. The first step is synced while the rest is
-/// written, and a decision goes over the whole set each time.
+/// How many Applications a reconcile of a rollout writes besides the operations that it starts: so
+/// many, or one in so many of a larger set, since a decision goes over the whole set each time. The
+/// first step is synced while the rest is written.
 const WRITES: (usize, usize) = (16, 100);
 
 /// Writes the Applications; whether some are left for the next reconcile, which begins at once.

@@ -21,7 +21,7 @@ pub(super) enum Recorded {
     Done,
     /// It goes on, although nothing was recorded: the API server refuses it.
     Unwritten,
-    /// It goes on, and tries again after a moment: nobody can speak to a run that is not there.
+    /// It goes on, and tries again after a moment: no request reaches a run that does not exist.
     Later,
     /// The run has changed in the meantime, or its name is taken: it decides again.
     Outdated,

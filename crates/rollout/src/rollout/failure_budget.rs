@@ -148,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    type Said = (Option<u64>, Option<u64>, Option<u64>, OnFailure);
+    type Given = (Option<u64>, Option<u64>, Option<u64>, OnFailure);
 
-    fn together(all: &[Said]) -> FailureBudget {
+    fn together(all: &[Given]) -> FailureBudget {
         let budgets =
             all.iter().zip(["a", "b", "c"]).map(|((count, percent, same, on), policy)| {
                 FailureBudget::of(policy, *count, *percent, *same, *on)
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn of_several_budgets_the_strictest_limit_and_the_most_careful_action_hold_as_st_001_042() {
         let (none, of) = (None, Some);
-        let cases: [(&[Said], &str); 16] = [
+        let cases: [(&[Given], &str); 16] = [
             (&[(of(2), none, none, Hold)], "2 may fail, then Hold (policy a)"),
             (&[(none, of(10), none, Abort)], "10% of a step may fail, then Abort (policy a)"),
             (&[(none, none, none, Continue)], "any number may fail (policy a)"),
@@ -228,16 +228,16 @@ mod tests {
                 "1 may fail, then Rollback (policy a)",
             ),
         ];
-        for (said, want) in cases {
-            assert_eq!(together(said).to_string(), want, "{said:?}");
+        for (given, want) in cases {
+            assert_eq!(together(given).to_string(), want, "{given:?}");
             // In any order, but for who is named of those that say the same.
-            let reversed: Vec<Said> = said.iter().rev().copied().collect();
-            let [one, other] = [together(said), together(&reversed)].map(|budget| {
+            let reversed: Vec<Given> = given.iter().rev().copied().collect();
+            let [one, other] = [together(given), together(&reversed)].map(|budget| {
                 let limits =
                     [budget.count, budget.percent, budget.same].map(|one| one.map(|one| one.value));
                 (limits, budget.on_failure.value, budget.holds_step.is_some())
             });
-            assert_eq!(one, other, "{said:?}");
+            assert_eq!(one, other, "{given:?}");
         }
     }
 }

@@ -173,7 +173,7 @@ async fn a_retry_ends_a_quarantine_and_is_told_as_st_063() {
 }
 
 /// ST-003: the run that takes the place of another one is created by a later reconcile if the first
-/// one could not, also where all targets are in quarantine: a retry is said to that run.
+/// one could not, also where all targets are in quarantine: that run takes a retry.
 #[tokio::test]
 async fn a_run_that_could_not_be_created_is_created_later_and_takes_retries() {
     let world = ClusterState::with_an_aborted_run().await;

@@ -17,8 +17,7 @@ use wavegate_api::run::RolloutRunStatus;
 
 /// Between the parts. No text of base64 has it.
 const PARTS: char = '.';
-/// The most ways in which gates let targets through that are told apart: others are stored gate by
-/// gate.
+/// The most ways in which gates let targets through; of more, each gate is stored by itself.
 const WAYS: usize = 256;
 /// The most revisions with which the specs in the quarantine are targets.
 const SHARED: usize = 4;

@@ -155,7 +155,7 @@ pub(crate) fn judge(rules: &Rules, rows: &[Row<'_>]) -> Verdict {
     for failure in failed.iter().filter_map(|row| row.run.failure.as_ref()) {
         *signatures.entry(&failure.signature).or_default() += 1;
     }
-    // It only reports: what goes on is said as well.
+    // It only reports, also that the rollout goes on.
     let only_reports = budget.only_reports();
     let more = |max: u64| match only_reports {
         true => format!("more than {max}"),

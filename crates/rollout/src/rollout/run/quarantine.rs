@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use super::target_set::{
-    CAPACITY, Short, TargetSet, digest_of, digest_of_revisions, digest_of_spec, digests_of,
-    digests_text, read_digests, spec_digest, target_digests,
+    CAPACITY, Short, TargetDigests, TargetSet, digest_of_revisions, digest_of_spec, digests_text,
+    read_digests,
 };
 use crate::rollout::phase::{Observed, Phase};
 use crate::rollout::snapshot::Row;
@@ -130,7 +130,7 @@ impl Quarantine {
         for row in rows {
             let revisions = row.spec_and_revisions().map(|(_, revisions)| revisions);
             if is_of_run(row) && !revisions.is_some_and(|revisions| run.has_revisions(revisions)) {
-                run.targets.extend(digest_of(row));
+                run.targets.extend(TargetDigests::of_row(row).map(|target| target.whole()));
             }
             // One that has had these revisions before the run has nothing to roll out.
             if is_of_run(row) || !run.revisions.contains(&deployed(row)) {
@@ -186,20 +186,24 @@ impl Quarantine {
 
     /// Whether a run was ended that this target of an Application is of.
     pub fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        self.runs.iter().any(|run| run.has_target(application, spec, revisions))
+        let target = TargetDigests::of(application, spec, revisions);
+        self.runs.iter().any(|run| run.has(&target))
     }
 
     /// The number of the run that its target is of.
     pub fn run_of(&self, row: &Row<'_>) -> Option<u64> {
-        self.runs.iter().rev().find(|run| run.has(row)).map(|run| run.number)
+        let target = if self.runs.is_empty() { None } else { TargetDigests::of_row(row) }?;
+        self.runs.iter().rev().find(|run| run.has(&target)).map(|run| run.number)
     }
 
     /// Lifts it for one Application: for its present target, or else for that of the run.
     pub fn lift_one(&mut self, number: u64, row: &Row<'_>) {
         self.left_out.remove(row);
-        let is_held = self.run_of(row).is_some();
+        let target = TargetDigests::of_row(row);
+        let has = |run: &EndedRun| target.as_ref().is_some_and(|target| run.has(target));
+        let is_held = self.runs.iter().any(has);
         for run in &mut self.runs {
-            if run.has(row) || !is_held && run.number == number {
+            if has(run) || !is_held && run.number == number {
                 run.remove(row);
             }
         }
@@ -212,8 +216,9 @@ impl Quarantine {
         for row in rows {
             self.left_out.remove(row);
         }
+        let targets: Vec<_> = rows.iter().filter_map(TargetDigests::of_row).collect();
         let is_lifted =
-            |run: &EndedRun| run.number == number || rows.iter().any(|row| run.has(row));
+            |run: &EndedRun| run.number == number || targets.iter().any(|one| run.has(one));
         let (lifted, kept) = std::mem::take(&mut self.runs).into_iter().partition(is_lifted);
         self.runs = kept;
         let lifted: Vec<EndedRun> = lifted;
@@ -299,26 +304,18 @@ impl EndedRun {
         !self.revisions.is_empty() && self.revisions.contains(&digest_of_revisions(revisions))
     }
 
-    /// Whether it has the spec of an Application, and these revisions.
-    fn has_both(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        self.has_revisions(revisions) && self.specs.contains(&spec_digest(application, spec))
+    /// Whether it has the spec of a target, and its revisions.
+    fn has_both(&self, target: &TargetDigests) -> bool {
+        self.revisions.contains(&target.revisions) && self.specs.contains(&target.spec)
     }
 
-    fn has_target(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        let target = target_digests(application, spec, revisions);
-        let is_in = |all: &BTreeSet<Short>| target.iter().any(|one| all.contains(one));
-        is_in(&self.targets)
-            || self.has_both(application, spec, revisions) && !is_in(&self.unchanged)
-    }
-
-    fn has(&self, row: &Row<'_>) -> bool {
-        let target = row.spec_and_revisions();
-        target.is_some_and(|(spec, revisions)| self.has_target(row.member.name, spec, revisions))
+    fn has(&self, target: &TargetDigests) -> bool {
+        target.is_in(&self.targets) || self.has_both(target) && !target.is_in(&self.unchanged)
     }
 
     fn remove(&mut self, row: &Row<'_>) {
-        for target in digests_of(row).into_iter().flatten() {
-            self.targets.remove(&target);
+        if let Some(target) = TargetDigests::of_row(row) {
+            target.leave(&mut self.targets);
         }
         if let Some(spec) = digest_of_spec(row) {
             self.specs.remove(&spec);
@@ -328,15 +325,18 @@ impl EndedRun {
     /// What is Healthy with these revisions without a start has nothing of them to roll out. With
     /// another target in between it is as the others.
     fn observe_unchanged(&mut self, rows: &[Row<'_>]) {
-        let is_unchanged = |row: &&Row<'_>| {
+        let unchanged = |row: &Row<'_>| {
             let was_started = row.member.started.is_some_and(|one| row.has_target(&one.target));
             let is_healthy = row.phase() == Some(Phase::Healthy);
-            let has_both = |(spec, revisions)| self.has_both(row.member.name, spec, revisions);
-            is_healthy && !was_started && row.spec_and_revisions().is_some_and(has_both)
+            let may_be = is_healthy && !was_started && !self.revisions.is_empty();
+            let target = if may_be { TargetDigests::of_row(row) } else { None };
+            target.filter(|target| self.has_both(target)).map(|target| target.whole())
         };
-        let found: Vec<Short> = rows.iter().filter(is_unchanged).filter_map(digest_of).collect();
+        let found: Vec<Short> = rows.iter().filter_map(unchanged).collect();
         if !self.unchanged.is_empty() {
-            let now: BTreeSet<Short> = rows.iter().filter_map(digests_of).flatten().collect();
+            let now = rows.iter().filter_map(TargetDigests::of_row);
+            let now: BTreeSet<Short> =
+                now.flat_map(|target| [target.whole(), target.earlier]).collect();
             self.unchanged.retain(|target| now.contains(target));
         }
         self.unchanged.extend(found);

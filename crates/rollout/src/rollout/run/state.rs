@@ -180,7 +180,7 @@ impl State {
         entry.phase != Phase::Healthy
             && !entry.is_held()
             && (!is_known(row) || self.is_lost(row, set) || is_superseded)
-            // The run that has taken its place may not have been created, and people ask that one.
+            // The run that has taken its place may not have been created, and retries are of that one.
             && (is_superseded || !self.quarantine.has(row))
             && !(was_ended && row.behind.is_some())
     }

@@ -49,20 +49,20 @@ impl TargetSet {
 
     /// Adds the target of an Application.
     pub fn add(&mut self, row: &Row<'_>) {
-        self.targets.extend(digest_of(row));
+        self.targets.extend(TargetDigests::of_row(row).map(|target| target.whole()));
     }
 
     /// Removes it.
     pub fn remove(&mut self, row: &Row<'_>) {
-        for target in digests_of(row).into_iter().flatten() {
-            self.targets.remove(&target);
+        if let Some(target) = TargetDigests::of_row(row) {
+            target.leave(&mut self.targets);
         }
     }
 
     /// Whether the target of an Application is in it.
     pub fn has(&self, row: &Row<'_>) -> bool {
-        let is_in = || digests_of(row).iter().flatten().any(|one| self.targets.contains(one));
-        !self.targets.is_empty() && is_in()
+        !self.targets.is_empty()
+            && TargetDigests::of_row(row).is_some_and(|target| target.is_in(&self.targets))
     }
 }
 
@@ -107,25 +107,49 @@ pub(super) fn revisions_of(rows: &[Row<'_>]) -> BTreeSet<Short> {
     all.collect::<BTreeSet<_>>().into_iter().map(digest_of_revisions).collect()
 }
 
-/// Of the target of an Application.
-pub(super) fn digest_of(row: &Row<'_>) -> Option<Short> {
-    let (spec, revisions) = row.spec_and_revisions()?;
-    Some(target_digests(row.member.name, spec, revisions)[0])
+/// Digests of a target. That of the whole follows from those of its spec and its revisions, so that
+/// the targets of thousands of Applications with the same revisions follow from their specs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TargetDigests {
+    /// Of the Application with its spec.
+    pub spec: Short,
+    /// Of the revisions.
+    pub revisions: Short,
+    /// Of the whole, as earlier versions have stored it.
+    pub earlier: Short,
 }
 
-/// The same, and as earlier versions have stored it; none without a target.
-pub(super) fn digests_of(row: &Row<'_>) -> Option<[Short; 2]> {
-    let (spec, revisions) = row.spec_and_revisions()?;
-    Some(target_digests(row.member.name, spec, revisions))
-}
+impl TargetDigests {
+    /// Of a target of an Application.
+    pub fn of(application: &str, spec: &str, revisions: &[String]) -> Self {
+        Self {
+            spec: spec_digest(application, spec),
+            revisions: digest_of_revisions(revisions),
+            earlier: digest(application, spec, revisions),
+        }
+    }
 
-/// Of a target, and the same as earlier versions have stored it. That of a target follows from
-/// those of its spec and its revisions, so that the targets of thousands of Applications with the
-/// same revisions follow from their specs.
-pub(super) fn target_digests(application: &str, spec: &str, revisions: &[String]) -> [Short; 2] {
-    let of_spec = spec_digest(application, spec);
-    let target = combined(of_spec, digest_of_revisions(revisions));
-    [target, digest(application, spec, revisions)]
+    /// Of the target that an Application has now, if it has one.
+    pub fn of_row(row: &Row<'_>) -> Option<Self> {
+        let (spec, revisions) = row.spec_and_revisions()?;
+        Some(Self::of(row.member.name, spec, revisions))
+    }
+
+    /// Of the whole.
+    pub fn whole(&self) -> Short {
+        combined(self.spec, self.revisions)
+    }
+
+    /// Whether these contain it, however they were stored.
+    pub fn is_in(&self, targets: &BTreeSet<Short>) -> bool {
+        targets.contains(&self.whole()) || targets.contains(&self.earlier)
+    }
+
+    /// Takes it out of these.
+    pub fn leave(&self, targets: &mut BTreeSet<Short>) {
+        targets.remove(&self.whole());
+        targets.remove(&self.earlier);
+    }
 }
 
 /// Of a target, from those of its spec and its revisions.

@@ -2,7 +2,7 @@
 
 use super::super::admitted;
 use super::super::quarantine::Quarantine;
-use super::super::target_set::{read_digests, spec_digest, target_digests};
+use super::super::target_set::{TargetDigests, read_digests, spec_digest};
 use super::*;
 use wavegate_api::run::{Approval, RunGate};
 
@@ -39,8 +39,7 @@ fn admitted_of(fleet: &Fleet) -> Vec<usize> {
     let of = |gate: &RunGate| {
         let admits = read_digests(&gate.admits);
         let is_admitted = |(name, app): &(&String, &App)| {
-            let targets = target_digests(name, &app.spec, &["r2".to_owned()]);
-            targets.iter().any(|target| admits.contains(target))
+            TargetDigests::of(name, &app.spec, &["r2".to_owned()]).is_in(&admits)
         };
         fleet.apps.iter().filter(is_admitted).count()
     };
@@ -90,7 +89,7 @@ fn targets_of_an_earlier_version_are_known_as_st_060() {
     let revisions = ["r2".to_owned()];
     let earlier: Vec<u8> = ["s1-0", "s1-1"]
         .into_iter()
-        .flat_map(|name| target_digests(name, "spec", &revisions)[1])
+        .flat_map(|name| TargetDigests::of(name, "spec", &revisions).earlier)
         .collect();
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, earlier);
     let held = |text: &str, name: &str, revision: &str| {
