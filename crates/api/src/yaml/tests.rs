@@ -445,6 +445,22 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
 #[path = "../../../../tests/it/support/growth.rs"]
 mod growth;
 
+#[test]
+fn squares_are_found_and_a_single_jump_is_not() {
+    let spin = |count: usize| {
+        let mut sum = 0_usize;
+        (0..count).for_each(|n| sum = std::hint::black_box(sum ^ n));
+    };
+    growth::assert_linear("linear", 100_000, |size| size, |size| spin(*size));
+    // A cache that ends between twice and four times the size.
+    let jump = |size: &usize| spin(size * if *size >= 400_000 { 4 } else { 1 });
+    growth::assert_linear("a jump", 100_000, |size| size, jump);
+    let square = std::panic::catch_unwind(|| {
+        growth::assert_linear("square", 1_000, |size| size, |size| spin(size * size / 2));
+    });
+    assert!(square.is_err(), "a square is found");
+}
+
 /// A file of half a megabyte that is a stream of small JSON values was read for minutes: for
 /// each value, the lines before it were counted anew.
 #[test]
