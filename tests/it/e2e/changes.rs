@@ -388,3 +388,36 @@ pub async fn automated_sync_is_disabled_with_a_warning(mut world: World) {
         .await;
     world.finish().await;
 }
+
+/// K-22: a set in steps without Applications has no list of them, before it has some and after.
+pub async fn a_set_without_applications_lists_none(mut world: World) {
+    let one = members("dev", 1);
+    let names: Vec<(&str, &str)> = one.iter().map(|(n, env)| (n.as_str(), env.as_str())).collect();
+    let files: Vec<_> = one.iter().flat_map(|(name, _)| plain(name, "v1")).collect();
+    world.repository.commit("v1", &files);
+    let strategy = rolling(&[("dev", json!(null))]);
+    let empty = set(&world, SET, &[], &strategy);
+    world.create(Kind::ApplicationSet, empty.clone()).await;
+    world.start(&Setup::default()).await;
+    let until = async |what: &str, count: Option<usize>| {
+        world
+            .until(what, |log| {
+                let set = log.get(Kind::ApplicationSet, SET)?;
+                let status = set["status"].as_object()?;
+                let observed = status["conditions"].as_array().is_some_and(|all| !all.is_empty());
+                let listed = status.get("applicationStatus");
+                let found = listed.map(|list| list.as_array().unwrap().len());
+                assert_ne!(found, Some(0), "K-22: {}", log.state());
+                (observed && found == count).then_some(())
+            })
+            .await;
+    };
+    until("the empty set has a status without a list", None).await;
+    let spec = |set: &Value| json!({"spec": set["spec"]});
+    let full = set(&world, SET, &names, &strategy);
+    world.patch(Kind::ApplicationSet, SET, &spec(&full)).await;
+    until("there is an Application", Some(1)).await;
+    world.patch(Kind::ApplicationSet, SET, &spec(&empty)).await;
+    until("there is none any more", None).await;
+    world.finish().await;
+}

@@ -76,10 +76,12 @@ pub(crate) fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
         unhealthy(&mut status, rollout, findings, now);
     }
     (status.entries, status.rollout) = match &findings.rollout {
-        Some(rollout) => (
-            Some(entries_of(rollout.listed, old, findings.redact)),
-            Some(summary(rollout, findings, now)),
-        ),
+        Some(rollout) => {
+            let entries = entries_of(rollout.listed, old, findings.redact);
+            // Without Applications there is no list, as in Argo CD; one that is cut is one.
+            let has_list = !entries.is_empty() || rollout.listed.is_compact;
+            (has_list.then_some(entries), Some(summary(rollout, findings, now)))
+        }
         // The rollout is kept while its state is unknown.
         None if findings.generated.error.is_some() || !findings.generated.misspelt.is_empty() => {
             (old.entries.clone(), old.rollout.clone())

@@ -322,7 +322,7 @@ impl World {
     fn is_complete(&self) -> bool {
         let progressing = self.set.status.has("RolloutProgressing", "True");
         let exist = self.spec.elements.keys().all(|name| self.cluster.apps.contains_key(name));
-        let is_new = self.is_rolling() && self.set.status.entries.is_none();
+        let is_new = self.is_rolling() && self.set.status.rollout.is_none();
         exist && !progressing && !is_new && (self.is_fresh() || !self.is_rolling())
     }
 
@@ -357,7 +357,9 @@ impl World {
             for name in self.spec.elements.keys() {
                 assert!(self.is_there(name) || self.timed_out, "I10: {name}: {}", self.state());
             }
-            for entry in self.set.status.to_json()["applicationStatus"].as_array().unwrap() {
+            // There is no list without Applications.
+            let status = self.set.status.to_json();
+            for entry in status["applicationStatus"].as_array().into_iter().flatten() {
                 assert!(entry["targetRevisions"].is_array(), "I5: {entry}");
             }
         }
