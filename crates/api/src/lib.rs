@@ -27,6 +27,7 @@ pub mod application_set;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
+pub mod field_managers;
 pub mod generators;
 pub mod glob;
 pub mod hooks;

@@ -46,6 +46,7 @@ mod bad_input;
 mod baseline;
 mod busy;
 mod by_person;
+mod by_program;
 mod changes;
 mod clusters;
 mod commits;
@@ -208,6 +209,7 @@ cases! {
     changes::the_spec_changes_twice_in_the_middle: -, conflict;
     changes::a_set_is_deleted_in_reverse_in_the_middle: summary, deletion;
     changes::automated_sync_is_disabled_with_a_warning: -, -;
+    changes::a_set_without_applications_lists_none: summary, -;
     health_scripts::scripts_of_argocd_cm_act_without_a_restart: -, -;
     live_settings::settings_of_argocd_cm_act_without_a_restart: -, watch;
     settings::settings_of_argo_cd_act_or_are_reported_as_501: -, -;
@@ -227,6 +229,7 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces: -, -;
     without_application::a_chart_is_rendered_for_the_cluster: -, definitions;
     without_application::a_failed_run_runs_its_sync_fail_hook: -, -;
+    by_program::requests_without_a_name_are_of_their_program: -, ownership;
     policies::gates_open_by_time_and_by_people: -, conflict;
     policies::a_budget_takes_back_what_was_started_through_kills: kill, kill;
     policies::several_budgets_are_one: -, -;

@@ -91,7 +91,7 @@ pub fn prepared_cluster(case: &str) -> Option<PathBuf> {
 
 /// The media type of an object.
 pub const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+pub const MERGE: &str = "application/merge-patch+json";
 
 /// Sends a merge patch for an object.
 pub async fn patch_object(

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use wavegate_api::field_managers::about_requests;
 use wavegate_api::{ObjectKey, policy, run};
 
 /// The bytes of most objects.
@@ -37,8 +38,8 @@ impl fmt::Debug for StoredObject {
 }
 
 impl StoredObject {
-    /// Parses the object, each time. It has no `managedFields`, which are large and not
-    /// needed for the kinds of the control plane.
+    /// Parses the object, each time. Of its `managedFields`, which are large, it has what is about
+    /// requests of people ([`about_requests`]).
     pub fn parse(&self) -> Value {
         // Serialized by this process.
         serde_json::from_slice(&self.json).unwrap_or_default()
@@ -186,7 +187,7 @@ impl<'de> de::Visitor<'de> for ReadObject {
         f.write_str("a Kubernetes object")
     }
 
-    /// Takes the text without `managedFields`, and the identity.
+    /// Takes the text without most `managedFields`, and the identity.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredObject, A::Error> {
         let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(SMALL));
         json.push(b'{');
@@ -306,7 +307,7 @@ impl<'de> de::Visitor<'de> for ReadFields {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The metadata without `managedFields`.
+/// The metadata without most `managedFields`.
 fn metadata(
     text: &RawValue,
     meta: &mut ObjectMeta,
@@ -315,7 +316,13 @@ fn metadata(
     json.push(b'{');
     for (field, value) in serde_json::from_str::<Fields<'_>>(text.get())?.0 {
         let part = match &*field {
-            "managedFields" => continue,
+            "managedFields" => {
+                if let Some(kept) = about_requests(value) {
+                    begin(json, &field)?;
+                    serde_json::to_writer(&mut *json, &kept)?;
+                }
+                continue;
+            }
             "name" => Some(&mut meta.name),
             "namespace" => Some(&mut meta.namespace),
             "uid" => Some(&mut meta.uid),
@@ -411,6 +418,17 @@ mod tests {
             assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
             assert_eq!(serde_json::to_value(&object).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn managed_fields_about_requests_are_kept_st_071() {
+        let fields = |name: &str| json!({"f:metadata": {"f:annotations": {name: {}}}});
+        let kept = json!({"manager": "a", "fieldsV1": fields("f:wavegate.dev/paused")});
+        let other = json!({"manager": "b", "fieldsV1": fields("f:other")});
+        let object: StoredObject =
+            json!({"metadata": {"managedFields": [other, kept], "name": "a"}}).into();
+        let expected = json!({"metadata": {"managedFields": [kept], "name": "a"}});
+        assert_eq!(object.parse(), expected);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::policies::Reports;
+use wavegate_api::field_managers::Asked;
 use wavegate_api::policy::understood_policy_spec;
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
 use wavegate_api::{ObjectKey, Raw, ReadError, read_typed};
@@ -94,6 +95,8 @@ pub struct RunObservation {
 pub(super) struct Run {
     pub object: StoredObject,
     spec: RolloutRunSpec,
+    /// The program that set the names to skip, where that did not write who asks.
+    skip_manager: Option<String>,
     pub status: RolloutRunStatus,
     unreadable: Option<Unreadable>,
 }
@@ -103,12 +106,17 @@ impl Run {
         #[derive(serde::Deserialize)]
         struct Fields {
             #[serde(default)]
+            metadata: Value,
+            #[serde(default)]
             spec: RolloutRunSpec,
             #[serde(default)]
             status: RolloutRunStatus,
         }
         match object.read::<Fields>() {
-            Ok(Fields { spec, status }) => Self { object, spec, status, unreadable: None },
+            Ok(Fields { metadata, spec, status }) => {
+                let skip_manager = Asked::Skip.manager(&metadata);
+                Self { object, spec, skip_manager, status, unreadable: None }
+            }
             Err(_) => Self::read_apart(object),
         }
     }
@@ -132,7 +140,8 @@ impl Run {
             tracing::warn!(run = %object.key(), %error, "cannot read the RolloutRun");
         }
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
-        Self { object, spec, status, unreadable }
+        let skip_manager = Asked::Skip.manager(&value["metadata"]);
+        Self { object, spec, skip_manager, status, unreadable }
     }
 
     /// Whether its status was written and cannot be read.
@@ -244,6 +253,7 @@ impl RunObservation {
             run: current.map(|run| CurrentRun {
                 name: run.object.name(),
                 spec: &run.spec,
+                skip_manager: run.skip_manager.as_deref(),
                 status: &run.status,
                 unreadable: unreadable(run),
             }),

@@ -22,7 +22,7 @@ pub struct RunInput<'a> {
     pub rules: &'a Rules,
     /// Why a person has paused the set, if one has.
     pub paused: Option<&'a str>,
-    /// Who has paused it, if the annotation is there.
+    /// Who has paused it, if that is known.
     pub paused_by: Option<&'a str>,
     /// Who has resumed it last, if the annotation is there.
     pub resumed_by: Option<&'a str>,
@@ -120,6 +120,8 @@ pub struct CurrentRun<'a> {
     pub name: &'a str,
     /// What people say about it.
     pub spec: &'a RolloutRunSpec,
+    /// The program that set the names to skip without saying who asks, if one has.
+    pub skip_manager: Option<&'a str>,
     /// Its state.
     pub status: &'a RolloutRunStatus,
     /// What cannot be read of it, or of the one whose quarantine it takes over.

@@ -23,6 +23,7 @@ use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
 };
 use wavegate_api::conditions::application_set as condition;
+use wavegate_api::field_managers::Asked;
 use wavegate_api::{Raw, read_leniently};
 
 /// The most characters of the message of a condition.
@@ -53,9 +54,9 @@ pub struct StoredApplicationSet {
     pub approved_deletions: Option<String>,
     /// Why a person has paused it, if one has (ST-020).
     pub paused: Option<String>,
-    /// Who has paused it, and who has resumed it last, as far as they said so.
+    /// Who has paused it: a person, or the program that set the annotation alone.
     pub paused_by: Option<String>,
-    /// The same of who has resumed it.
+    /// Who has resumed it last, as far as that is known.
     pub resumed_by: Option<String>,
     /// Its annotations that have no effect, in words.
     pub unknown_annotations: Vec<String>,
@@ -80,7 +81,9 @@ impl StoredApplicationSet {
             found: GeneratorHistory::read(set),
             approved_deletions: annotation_of(set, APPROVED_DELETIONS).map(str::to_owned),
             paused: annotation_of(set, PAUSED).map(str::to_owned),
-            paused_by: annotation_of(set, PAUSED_BY).map(str::to_owned),
+            paused_by: Asked::Pause
+                .manager(&set["metadata"])
+                .or_else(|| annotation_of(set, PAUSED_BY).map(str::to_owned)),
             resumed_by: annotation_of(set, RESUMED_BY).map(str::to_owned),
             unknown_annotations: unknown_of_set(set),
             labels: labels_of(set),

@@ -70,6 +70,7 @@ impl Case {
         let run = CurrentRun {
             name: "set-4",
             spec: &spec,
+            skip_manager: None,
             status: &status,
             unreadable: self.is_unreadable.then_some(&unreadable),
         };

@@ -379,6 +379,7 @@ impl State {
         };
         let requesters = timeline::Requesters {
             skips: &self.spec.skips,
+            skip_manager: input.run.and_then(|run| run.skip_manager),
             skip: &self.spec.skip,
             is_paused: self.is_paused.is_some(),
             paused_by: input.paused_by.filter(|_| input.paused.is_some()),

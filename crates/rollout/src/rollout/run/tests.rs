@@ -228,7 +228,9 @@ impl Fleet {
         let late: Vec<StaleRequests> = late.collect();
         let unreadable = self.unreadable_run.as_ref();
         let run = self.runs.last();
-        let run = run.map(|(name, spec, status)| CurrentRun { name, spec, status, unreadable });
+        let run = run.map(|(name, spec, status)| {
+            CurrentRun { name, spec, skip_manager: None, status, unreadable }
+        });
         let snapshot = RolloutSnapshot {
             strategy: &self.strategy,
             members: &members,

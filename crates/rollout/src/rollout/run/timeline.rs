@@ -39,6 +39,8 @@ pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Ti
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requesters<'a> {
     pub skips: &'a [SkipRequest],
+    /// The program that set the names to skip, where they are not by one of the requests.
+    pub skip_manager: Option<&'a str>,
     /// The names that are skipped.
     pub skip: &'a [String],
     /// Whether the set is paused: a run may also end while it is.
@@ -52,6 +54,9 @@ pub(super) struct Requesters<'a> {
 impl Requesters<'_> {
     /// Who has skipped an Application last, or taken it in again.
     fn of_skip(&self, application: &str, undo: bool) -> String {
+        if let Some(manager) = self.skip_manager {
+            return manager.to_owned();
+        }
         let is_about = |one: &&SkipRequest| {
             one.undo == undo && one.applications.iter().any(|name| name == application)
         };

@@ -257,6 +257,7 @@ impl RunModel {
             run: self.known.last().map(|run| CurrentRun {
                 name: &run.name,
                 spec: &run.spec,
+                skip_manager: None,
                 status: &run.status,
                 unreadable: None,
             }),
