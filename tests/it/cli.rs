@@ -35,6 +35,7 @@ mod live_settings;
 mod logs;
 mod manifests;
 mod metrics;
+mod monitoring;
 mod newest;
 mod other_controllers;
 mod permissions;

@@ -135,6 +135,9 @@ async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
             Arc::clone(&trust),
             Clock::system(),
         );
+        if let Some(candidate) = &lease {
+            controllers.metrics().show_leadership(candidate.may_write());
+        }
         let servers = serve(&config, &controllers, &served);
         // A replica that waits for the lease is ready; otherwise a rolling update of the
         // Deployment would never complete.

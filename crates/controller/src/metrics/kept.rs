@@ -18,6 +18,7 @@ use wavegate_cluster::act::redis::RedisMetrics;
 use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
+use wavegate_cluster::watch::fence::MayWrite;
 use wavegate_net::clock::Clock;
 use wavegate_rollout::rollout::counts::StepCounts;
 use wavegate_source::GitRequests;
@@ -44,6 +45,8 @@ pub(super) struct Kept {
     pub(super) redis: RedisMetrics,
     pub(super) clusters: OnceLock<Weak<Clusters>>,
     pub(super) git: OnceLock<GitRequests>,
+    /// Whether this replica holds the Lease; nothing where there is none.
+    pub(super) leads: OnceLock<MayWrite>,
     pub(super) operations: Operations,
 }
 

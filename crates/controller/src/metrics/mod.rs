@@ -40,6 +40,7 @@ use wavegate_cluster::watch::absent_settings::AbsentSettings;
 use wavegate_cluster::watch::clusters::Clusters;
 use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::counted;
+use wavegate_cluster::watch::fence::MayWrite;
 use wavegate_net::clock::Clock;
 use wavegate_rollout::rollout::RolloutPlan;
 use wavegate_source::GitRequests;
@@ -95,6 +96,7 @@ impl Metrics {
             redis: RedisMetrics::default(),
             clusters: OnceLock::new(),
             git: OnceLock::new(),
+            leads: OnceLock::new(),
             operations: Operations::default(),
         });
         let mut registry = Registry::default();
@@ -147,6 +149,11 @@ impl Metrics {
     /// Shows these clusters, as long as they exist. Later calls have no effect.
     pub fn show_clusters(&self, clusters: &Arc<Clusters>) {
         let _ = self.kept.clusters.set(Arc::downgrade(clusters));
+    }
+
+    /// Shows whether this replica holds the Lease. Later calls have no effect.
+    pub fn show_leadership(&self, leads: MayWrite) {
+        let _ = self.kept.leads.set(leads);
     }
 
     /// Shows what is asked of Git servers. Later calls have no effect.

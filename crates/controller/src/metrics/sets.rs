@@ -51,6 +51,13 @@ impl ShownStatus {
         reason.unwrap_or("Unknown").to_owned()
     }
 
+    /// Whether deletions wait for a person (ST-050).
+    fn holds_deletions(&self) -> bool {
+        let mut conditions = self.conditions.iter().flatten();
+        let kind = condition::DELETIONS_HELD;
+        conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+    }
+
     /// The number of Applications, also those that the list does not hold (W34).
     fn owned(&self) -> u64 {
         let listed = || self.resources.as_ref().map_or(0, |list| list.len() as u64);
@@ -81,6 +88,7 @@ impl Collector for Kept {
         self.encode_runs(&mut encoder)?;
         self.encode_notifications(&mut encoder)?;
         self.encode_absent(&mut encoder)?;
+        self.encode_leadership(&mut encoder)?;
         self.encode_queues(&mut encoder)
     }
 }
@@ -107,7 +115,11 @@ impl Kept {
         gauges(encoder, ("argocd_appset_info", help), info)?;
         let owned = sets.iter().map(|(key, set)| (of(key), value(set.status.owned())));
         let help = "Applications of an ApplicationSet";
-        gauges(encoder, ("argocd_appset_owned_applications", help), owned)
+        gauges(encoder, ("argocd_appset_owned_applications", help), owned)?;
+        let held = sets.iter().filter(|(_, set)| set.status.holds_deletions());
+        let held = held.map(|(key, _)| (of(key), 1.0));
+        let help = "ApplicationSets whose deletions wait for an approval or a generator";
+        gauges(encoder, ("wavegate_deletions_held", help), held)
     }
 
     /// The configured labels (AS-602).

@@ -8,6 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::encode::{counters, gauges, histograms, value};
 use super::kept::Kept;
+use crate::leader::LEASE;
 use crate::runtime::QueueStats;
 
 /// A queue by the name of the queue, and of its controller.
@@ -44,6 +45,14 @@ impl Kept {
         let worked = work().map(|(queue, work)| (queue, &work.worked));
         histograms(encoder, ("workqueue_work_duration_seconds", help), worked)?;
         encode_controllers(&queues, encoder)
+    }
+
+    /// Whether this replica is the active one, under the name of client-go.
+    pub(super) fn encode_leadership(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let series =
+            self.leads.get().map(|leads| ([("name", LEASE.to_owned())], f64::from(leads())));
+        let help = "Whether this replica holds the Lease";
+        gauges(encoder, ("leader_election_master_status", help), series.into_iter())
     }
 
     /// The sources of settings that are gone.

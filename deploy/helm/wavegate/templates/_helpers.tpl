@@ -60,3 +60,14 @@ subjects:
   name: {{ include "wavegate.serviceAccount" .root }}
   namespace: {{ .root.Release.Namespace }}
 {{- end }}
+
+{{- /* Where the runbook of an alert is: the chart, and the name of the alert. */}}
+{{- define "wavegate.runbook" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 | lower -}}
+{{- with $root.Values.metrics.rules.runbooks -}}
+runbook_url: {{ printf "%s#%s" . $name | quote }}
+{{- else -}}
+runbook: docs/runbooks.md#{{ $name }}
+{{- end -}}
+{{- end -}}
