@@ -50,11 +50,7 @@ pub fn failure_of(
             false => None,
         };
     }
-    // An older one than the start is not its own.
-    let is_own = |last: &&ObservedOperation| {
-        last.promotion.is_none_or(|promotion| promotion >= started.at) || last.is_partial
-    };
-    let last = seen.operation.as_ref().filter(is_own);
+    let last = seen.operation.as_ref().filter(|last| is_own(last, started));
     if !is_running && last.is_some_and(|last| last.has_failed() && !last.is_partial) {
         let cause = blocking_resource::cause_of_failure(&seen.detail);
         let message = last.map(|last| last.message.as_str()).unwrap_or_default();
@@ -77,17 +73,29 @@ pub fn failure_of(
     Some(Failure { is_overdue: true, ..failure })
 }
 
+/// Whether an operation is that of a start, and not an older one.
+fn is_own(last: &ObservedOperation, started: &Started) -> bool {
+    last.promotion.is_none_or(|promotion| promotion >= started.at) || last.is_partial
+}
+
 /// When a started Application fails that is not Healthy until then (ST-040). One that waits again
-/// has drifted after it was Healthy, or its start was withdrawn.
+/// has drifted after it was Healthy, or its start was withdrawn; or the status of its set was lost,
+/// and nothing has looked at what its sync has done.
 pub fn deadline_of(row: &Row<'_>, deadline: Option<SignedDuration>) -> Option<Timestamp> {
     let (entry, seen) = (row.entry.as_ref()?, row.member.observed?);
+    let started = row.member.started?;
+    let is_unknown = || {
+        seen.operation.as_ref().is_some_and(|last| is_own(last, started) && !last.is_partial)
+            && !seen.is_judged_after_sync(started.at)
+    };
     let is_under_way = match entry.phase {
-        Phase::Waiting => seen.has_sync_in_flight(),
+        Phase::Waiting => seen.has_sync_in_flight() || is_unknown(),
         Phase::Pending | Phase::Progressing => true,
         Phase::Healthy => entry.timed_out(),
     };
     let is_under_way = is_under_way && !entry.is_held();
-    row.member.started.filter(|_| is_under_way)?.at.checked_add(deadline?).ok()
+    is_under_way.then_some(())?;
+    started.at.checked_add(deadline?).ok()
 }
 
 fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bool {

@@ -228,8 +228,12 @@ impl Fleet {
         let late: Vec<StaleRequests> = late.collect();
         let unreadable = self.unreadable_run.as_ref();
         let run = self.runs.last();
-        let run = run.map(|(name, spec, status)| {
-            CurrentRun { name, spec, skip_manager: None, status, unreadable }
+        let run = run.map(|(name, spec, status)| CurrentRun {
+            name,
+            spec,
+            skip_manager: None,
+            status,
+            unreadable,
         });
         let snapshot = RolloutSnapshot {
             strategy: &self.strategy,
@@ -1123,6 +1127,38 @@ fn a_deadline_is_a_failure_as_st_040() {
     fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
     fleet.run(20);
     assert_eq!(fleet.status().phase, RunPhase::Complete, "it is not failed any more");
+}
+
+/// The status of its set is lost while nothing compares it: its sync has ended, and what that has
+/// done is not known. A start that was withdrawn, and one that drifts later, have no deadline.
+#[test]
+fn a_deadline_outlives_the_status_of_the_set_as_st_040() {
+    for (case, want) in [("not compared", true), ("compared", false), ("withdrawn", false)] {
+        let deadline = json!({"failures": {"max": 0, "deadline": "15s"}});
+        let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(deadline);
+        fleet.push("r2");
+        fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+        fleet.run(3);
+        let app = fleet.apps.get_mut("s1-0").unwrap();
+        app.entry = None;
+        let ended = wavegate_api::time::stored_time(fleet.now);
+        match case {
+            "withdrawn" => app.observed.operation = None,
+            _ => {
+                let last = app.observed.operation.as_mut().unwrap();
+                assert!(last.promotion.is_some());
+                (last.phase, last.finished_at) = (OperationPhase::Succeeded, Some(ended));
+                let after = SignedDuration::from_secs(if case == "compared" { 1 } else { -1 });
+                app.observed.reconciled_at = Some(ended + after);
+                app.observed.deployed = Deployed::At(ended, vec!["r2".to_owned()]);
+            }
+        }
+        // What is done again is not what this is about.
+        fleet.paused = Some("a look".to_owned());
+        fleet.now += SignedDuration::from_secs(20);
+        fleet.reconcile();
+        assert_eq!(fleet.status().failed == 1, want, "{case}: {:#?}", fleet.status());
+    }
 }
 
 #[test]
