@@ -17,10 +17,11 @@ use crate::support::cluster::KUBECONFIG;
 
 /// Why a block of commands is not run, and how many there are. One that can be run is
 /// tested; so the reasons are few.
-const REASONS: [(&str, usize); 4] = [
+const REASONS: [(&str, usize); 5] = [
     ("builds the program", 2),
     ("needs a container engine", 2),
-    ("needs helm", 2),
+    ("needs a second cluster", 1),
+    ("needs helm", 3),
     ("takes hours", 3),
 ];
 
@@ -46,6 +47,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     install: "docs/install.md",
+    first_hour: "docs/first-hour.md",
     operations: "docs/operations.md",
     command_line: "docs/reference/cli.md",
     simulate: "docs/simulate.md",

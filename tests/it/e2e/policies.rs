@@ -218,6 +218,10 @@ pub async fn a_budget_takes_back_what_was_started_through_kills(mut world: World
     let back =
         until_run(&world, "fleet", "it is rolled back", |run| phase(run) == "RolledBack").await;
     assert_eq!(back["status"]["endedBy"], "Failures");
+    // By what it was taken back: history and kubectl said that none had failed.
+    let failures = back["status"]["failures"].as_array().unwrap();
+    let counted: i64 = failures.iter().map(|one| one["count"].as_i64().unwrap()).sum();
+    assert!(counted > 0 && back["status"]["failed"] == json!(counted), "{back:#}");
     world.recorder.read(|log| {
         for (name, env) in &members {
             let map = log.all(Kind::ConfigMap).find(|(of, _)| of.contains(name.as_str()));

@@ -29,10 +29,12 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
             same.by
         ));
     }
+    // What failed before all went back is started again with all of that.
+    let failed = if run.phase() == RunPhase::RolledBack { 0 } else { status.failed };
     let name = &run.name;
     let goes_back = run.phase() == RunPhase::RollingBack;
     let says = if goes_back {
-        let what = match (names, status.failed) {
+        let what = match (names, failed) {
             ([], failed) if failed > 0 => applications_text(failed),
             ([], _) => {
                 return Verdict::Refused(format!(
@@ -49,7 +51,7 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
         let is_held =
             matches!(run.phase(), RunPhase::Held | RunPhase::Aborted | RunPhase::RolledBack);
         let is_quarantined = !status.quarantine.is_empty();
-        if status.failed <= 0 && !is_held && !is_quarantined {
+        if failed <= 0 && !is_held && !is_quarantined {
             let phase = run.phase();
             // Said twice, of which the first has started them.
             if let Some(last) = run.spec.retries.iter().rfind(|one| is_same(&one.applications)) {
@@ -64,7 +66,7 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
             ));
         }
         let lifts = if is_quarantined { ", and lift the quarantine of its targets" } else { "" };
-        match status.failed {
+        match failed {
             // What earlier runs have left in quarantine need not be a target now.
             0 if is_quarantined && !is_held => format!(
                 "retry run {name}: promote to what was aborted before, where it is the target now"
@@ -90,7 +92,7 @@ pub fn retry_applications(run: &Run, names: &[&str], person: Actor<'_>) -> Verdi
     let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
     Verdict::Change {
         says,
-        applications: if names.is_empty() { status.failed } else { count },
+        applications: if names.is_empty() { failed } else { count },
         change: RequestedChange::Entries { list: "retries", entries: vec![entry] },
     }
 }

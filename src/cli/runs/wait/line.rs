@@ -86,7 +86,9 @@ pub(super) fn about_run(run: &Run, of: &ObjectKey) -> WaitLine {
         let is_said = waits.first().filter(is_news).is_some_and(|wait| {
             failure.applications.iter().map(String::as_str).any(|name| name == wait.application)
         });
-        match (is_said, status.failed) {
+        // While a run goes back, the status counts the ways back that failed.
+        let counted = status.failures.iter().map(|one| one.count).sum();
+        match (is_said, status.failed.max(counted)) {
             (true, ..=1) => {}
             (true, failed) => parts.push(format!("{failed} failed: {names}")),
             (false, failed) => {
@@ -202,6 +204,15 @@ mod tests {
                 ),
                 "is Held, 5/14 complete: 3 Applications have failed, and 2 may; wavegate retry -n argocd shop starts what \
                  failed again; 3 failed: a, b, c: no image",
+            ),
+            (
+                of("RollingBack", "1 of 2 is back", {
+                    let mut status = failed(2, &["a", "b"]);
+                    // No way back has failed.
+                    status["failed"] = json!(0);
+                    status
+                }),
+                "is RollingBack, 5/14 complete: 1 of 2 is back; 2 failed: a, b: no image",
             ),
         ];
         for (said, want) in cases {

@@ -489,6 +489,8 @@ impl State {
             if self.rollback.is_complete() {
                 self.status.phase = RunPhase::RolledBack;
                 self.status.ended_at = Some(Time(stored_time(now)));
+                // No way back is open any more: what remains is what the run has failed by.
+                self.status.failed = failures::total(&self.status.failures);
                 self.status.waiting_for.clear();
             }
             return;
