@@ -238,7 +238,7 @@ fn about_run(waiting: &WaitContext<'_>) -> Vec<Action> {
 
 /// The suggested action by the kind of the wait alone. Exhaustive, so that a new kind needs one.
 fn by_kind(waiting: &WaitContext<'_>) -> Action {
-    let &WaitContext { set, report, wait, member, live, .. } = waiting;
+    let &WaitContext { set, report, run, wait, member, live, .. } = waiting;
     let name = &wait.application;
     let namespace = live.map_or(set.namespace(), |live| live.namespace());
     let own = |verb: &str| wavegate(verb, namespace, name);
@@ -291,8 +291,12 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         | WaitKind::Approval
         | WaitKind::FailureBudget
         | WaitKind::Quarantined
-        | WaitKind::HeldBack
-        | WaitKind::Skipped => wait.message.clone().into(),
+        | WaitKind::HeldBack => wait.message.clone().into(),
+        WaitKind::Skipped => match run.filter(|run| run.phase().has_ended()) {
+            Some(_) => format!("the next run takes it; to sync it before that: {}", own("sync")),
+            None => format!("to take it into the run again: {} --undo", own("skip")),
+        }
+        .into(),
         WaitKind::Soak => Action::nothing("it continues when its time has passed"),
         WaitKind::RollingBack => Action::nothing("what the run started is taken back"),
         WaitKind::RollbackFailed => wait.message.clone().into(),

@@ -282,6 +282,9 @@ fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanati
         all.behind.as_ref().is_some_and(|behind| behind.applications.iter().any(|one| one == name));
     let is_waited_for = all.waits.iter().any(|wait| wait.application == name);
     let summary = match all.waits.iter().find(|wait| wait.application == name) {
+        Some(wait) if wait.kind == WaitKind::Skipped => {
+            format!("{name} is not waited for: {}", wait.reason)
+        }
         Some(wait) => match wait.step {
             Some(step) => {
                 format!("{name} is waited for in step {step} of {}: {}", set.name(), wait.reason)

@@ -58,6 +58,13 @@ pub async fn requests_without_a_name_are_of_their_program(mut world: World) {
     let is_skipped = |run: &Value| by(run, "Skipped", first).is_some();
     let run = until_run(&world, "fleet", "the first is skipped", is_skipped).await;
     assert_eq!(by(&run, "Skipped", first).unwrap(), "kubectl-patch", "{run:#}");
+    let explained = world.wavegate(&["explain", first, "-n", &world.namespace]).await.1;
+    let words = format!("{first} is not waited for: run {name} skips it");
+    let undo = format!(
+        "to take it into the run again: wavegate skip -n {} {first} --undo",
+        world.namespace
+    );
+    assert!(explained.contains(&words) && explained.contains(&undo), "{explained}");
     // The command gives a name.
     let (code, _, error) = world.wavegate(&["skip", second, "-y", "-n", &world.namespace]).await;
     assert_eq!(code, 0, "{error}");
