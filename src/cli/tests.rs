@@ -148,6 +148,13 @@ fn explain_summarizes_and_names_the_resource() {
             "shop is not waiting: all 2 steps are complete",
         ),
         (
+            "complete, but for deletions",
+            json!({"rollout": {"step": 2, "steps": 2, "progress": "2/2"},
+                "conditions": [{"type": "DeletionsHeld", "status": "True", "reason": "TooManyDeletions", "message": "3 wait"}]}),
+            vec![],
+            "shop holds deletions until a person approves them: all 2 steps are complete",
+        ),
+        (
             "complete, but for one that no step selects",
             json!({"rollout": {"step": 2, "steps": 2, "progress": "1/1"},
                 "applicationStatus": [entry("dev", "1", "Healthy"), entry("lab", "-1", "Waiting")]}),

@@ -24,7 +24,7 @@ use crate::cli::console::error::{Error, note};
 use crate::cli::console::output::{self, OutputArgs, or_dash};
 use crate::cli::rollout_view::run::{RunSummary, cause, commands_within, paused};
 use crate::cli::rollout_view::state::message;
-use crate::cli::runs::ReportedSet;
+use crate::cli::runs::{ReportedSet, set_that_lacks};
 use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::app_view::{ApplicationView, ConditionView};
 use wavegate_api::run::RunPhase;
@@ -139,7 +139,16 @@ pub(super) fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             // What is said of a set that does not exist names what is similar.
             Err(missing) => match cluster.expect_application(&args.name).await {
                 Ok(application) => explain_application(&cluster, application).await,
-                Err(error) if error.is_not_found() => Err(missing.unwrap_or(error)),
+                Err(error) if error.is_not_found() => {
+                    let (_, name) = named(&args.name)?;
+                    match set_that_lacks(&cluster, name).await? {
+                        Some(set) => {
+                            let found = ReportedSet::read(&cluster, set).await?;
+                            Ok(of_set(&found, name, Vec::new(), Timestamp::now()))
+                        }
+                        None => Err(missing.unwrap_or(error)),
+                    }
+                }
                 Err(error) => Err(error),
             },
         }
@@ -262,7 +271,8 @@ async fn explain_application(
             let mut found = ReportedSet::read(cluster, set).await?;
             let name = application.name().to_owned();
             found.applications.insert(name, Arc::clone(&application));
-            (of_set(&found, &application, Timestamp::now()), found.applications)
+            let own = conditions(&application);
+            (of_set(&found, application.name(), own, Timestamp::now()), found.applications)
         }
         None => {
             let only = BTreeMap::from([(application.name().to_owned(), Arc::clone(&application))]);
@@ -273,16 +283,21 @@ async fn explain_application(
     Ok(explanation)
 }
 
-/// The part of the explanation of a set that is about one of its Applications.
-fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanation {
+/// The part of the explanation of a set that is about one of its Applications, which has conditions
+/// of its own.
+fn of_set(
+    found: &ReportedSet,
+    name: &str,
+    own: Vec<SetCondition>,
+    now: Timestamp,
+) -> Explanation {
     let ReportedSet { set, applications, run, policies } = found;
     let all = explain_as(set, applications, run.as_ref(), policies, now, true);
-    let name = application.name();
     let is_behind =
         all.behind.as_ref().is_some_and(|behind| behind.applications.iter().any(|one| one == name));
     let is_waited_for = all.waits.iter().any(|wait| wait.application == name);
     let summary = match all.waits.iter().find(|wait| wait.application == name) {
-        Some(wait) if wait.kind == WaitKind::Skipped => {
+        Some(wait) if wait.kind == WaitKind::Skipped.name() => {
             format!("{name} is not waited for: {}", wait.reason)
         }
         Some(wait) => match wait.step {
@@ -302,7 +317,7 @@ fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanati
         more: 0,
         behind: None,
         waits: all.waits.iter().filter(|wait| keeps(&wait.application)).cloned().collect(),
-        conditions: [conditions(application), all.conditions.clone()].concat(),
+        conditions: [own, all.conditions.clone()].concat(),
         ..all
     }
 }
@@ -383,6 +398,11 @@ fn summary_of(report: &Report, waits: &[rollout::wait::RolloutWait]) -> String {
         }
         (ReportState::AllAtOnce, Some(first)) => {
             format!("{name} has no steps and waits for {first}")
+        }
+        (ReportState::Complete | ReportState::AllAtOnce, None)
+            if report.set.status.holds_deletions =>
+        {
+            format!("{name} holds deletions until a person approves them: {}", message())
         }
         (ReportState::Complete | ReportState::AllAtOnce, None) => {
             format!("{name} is not waiting: {}", message())

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::request::{ActionResults, PlannedAction, Session};
 use super::selection;
+use crate::cli::cluster::live_app::named;
 use crate::cli::console::commands::wavegate;
 use crate::cli::console::error::Error;
-use crate::cli::runs::runs;
+use crate::cli::runs::{runs, set_that_lacks};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_rollout::requests::{self, Run, Verdict, current_run};
 
@@ -31,10 +32,20 @@ pub(super) async fn skip(
     let what = format!("cannot {}", session.verb.name);
     let mut skipped: BTreeMap<ObjectKey, (Arc<Value>, NamedMembers)> = BTreeMap::new();
     for name in names {
-        let (application, set) = selection::member(cluster, name, &what).await?;
-        let is_complete = !undo && selection::is_complete(&set, &application);
+        let (name, is_complete, set) = match selection::member(cluster, name, &what).await {
+            Ok((application, set)) => {
+                let is_complete = !undo && selection::is_complete(&set, &application);
+                (application.name().to_owned(), is_complete, set)
+            }
+            // It cannot be created, and holds its step all the same.
+            Err(error) if error.is_not_found() => {
+                let (_, name) = named(name)?;
+                let set = set_that_lacks(cluster, name).await?.ok_or(error)?;
+                (name.to_owned(), false, set)
+            }
+            Err(error) => return Err(error),
+        };
         let of_set = skipped.entry(ObjectKey::of(&set)).or_insert((set, NamedMembers::default()));
-        let name = application.name().to_owned();
         if is_complete {
             of_set.1.complete.push(name.clone());
         }

@@ -19,6 +19,7 @@ use wavegate_api::run::{RUN, SET_LABEL};
 use wavegate_api::unknown::nearest_name;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::is_owned;
+use wavegate_rollout::application_set::status::report_input;
 use wavegate_rollout::requests::{Run, current_run, number_of};
 
 /// The most characters of the value of a label.
@@ -71,6 +72,24 @@ pub(in crate::cli) async fn beside(
         _ => None,
     };
     cluster.list(kind, namespace, None).await.unwrap_or_default()
+}
+
+/// The set whose rollout waits for an Application of this name that does not exist, since it cannot
+/// be created; `None` without one.
+///
+/// # Errors
+///
+/// Sets that cannot be read.
+pub(in crate::cli) async fn set_that_lacks(
+    cluster: &ClusterConnection,
+    name: &str,
+) -> Result<Option<Arc<Value>>, Error> {
+    let (_, sets) = cluster.application_sets_here().await?;
+    let lacks = |set: &Arc<Value>| {
+        let waits = report_input::read_report(set, &BTreeMap::new()).waits(true);
+        waits.iter().any(|wait| wait.application == name)
+    };
+    Ok(sets.into_iter().find(lacks))
 }
 
 /// An ApplicationSet, and what its reports are made of.
