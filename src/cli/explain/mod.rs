@@ -274,7 +274,7 @@ async fn explain_application(
 }
 
 /// The part of the explanation of a set that is about one of its Applications.
-fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanation {
+pub(super) fn of_set(found: &ReportedSet, application: &Value, now: Timestamp) -> Explanation {
     let ReportedSet { set, applications, run, policies } = found;
     let all = explain_as(set, applications, run.as_ref(), policies, now, true);
     let name = application.name();
