@@ -118,10 +118,10 @@ pub(super) fn wait(wait: &ExplainedWait) -> WaitDocument {
 fn who_ends(ended_by: EndedBy) -> &'static str {
     match ended_by {
         EndedBy::Events => "goes on by itself",
-        EndedBy::Turn => "goes on when another Application is complete",
-        EndedBy::Sync => "a person syncs it",
-        EndedBy::Word => "a person says so",
-        EndedBy::Person => "a person removes the cause",
+        EndedBy::Turn => "goes on in its turn",
+        EndedBy::Sync => "until a person syncs it",
+        EndedBy::Word => "until a person approves or resumes",
+        EndedBy::Person => "until a person removes the cause",
     }
 }
 

@@ -43,9 +43,11 @@ pub(super) fn bar(set: &RolloutDocument) -> Markup {
         .map(|step| {
             let begin = at;
             at += step.total;
-            let whole = width(step.total).saturating_sub(6).max(2);
+            let gap = if at < total { 6 } else { 0 };
+            let whole = width(step.total).saturating_sub(gap).max(2);
             let part = |of: u64| if step.total == 0 { 0 } else { whole * of / step.total };
-            (width(begin), whole, part(step.done), part(step.in_flight), part(step.stuck))
+            let moving = part(step.in_flight.saturating_sub(step.stuck));
+            (width(begin), whole, part(step.done), moving, part(step.stuck))
         })
         .collect();
     let label = set.steps.iter().enumerate().map(|(index, step)| {

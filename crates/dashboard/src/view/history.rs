@@ -66,7 +66,7 @@ fn first_revision(all: &[crate::reports::RevisionDocument]) -> Markup {
 fn figures(runs: &[RunDocument]) -> Markup {
     let last = &runs[..runs.len().min(FIGURES)];
     let ended = last.iter().filter(|run| !run.ended_at.is_empty());
-    let mut seconds: Vec<i64> = ended.clone().filter_map(|run| run.duration_seconds).collect();
+    let mut seconds: Vec<i64> = ended.filter_map(|run| run.duration_seconds).collect();
     seconds.sort_unstable();
     let failed = last.iter().filter(|run| run.failed > 0).count();
     let middle = seconds.get(seconds.len() / 2).copied();
@@ -75,7 +75,6 @@ fn figures(runs: &[RunDocument]) -> Markup {
             div { dt { "Runs" } dd { (last.len()) } }
             div { dt { "Usual duration" } dd { (middle.map_or_else(|| "–".to_owned(), human)) } }
             div { dt { "With failures" } dd { (failed) } }
-            div { dt { "Ended" } dd { (ended.count()) } }
         }
     }
 }

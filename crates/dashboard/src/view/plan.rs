@@ -45,16 +45,18 @@ pub(super) fn plan_view(of: &PageObject, plan: &PlanDocument, _: &ViewContext) -
                 p { "Not selected by a step, so a manual sync is required: " (text(&plan.unmatched.join(", "))) }
             }
             h2 { "Changes" span class="count" { (changing.len()) } }
-            @if plan.live.is_empty() { p class="quiet" { "None." } }
+            @if changing.is_empty() { p class="quiet" { "None." } }
             @else { table class="table" {
                 thead { tr { th { "Application" } th { "Change" } th { "Sync" } th { "Health" } th { "What" } } }
-                tbody { @for one in &plan.live { tr {
+                tbody { @for one in &changing { tr {
                     td { a href=(application_path(&of.namespace, &one.application)) { (text(&one.application)) } }
                     td { (text(&one.change)) } td { (text(&one.sync)) } td { (text(&one.health)) }
                     td { @if one.message.is_empty() { (text(&one.fields.join(", "))) } @else { (text(&one.message)) } }
                 } } }
             } }
-            p class="quiet" { (counted(plan.live.len() as u64, "Application")) }
+            @if plan.live.len() > changing.len() {
+                p class="quiet" { (counted((plan.live.len() - changing.len()) as u64, "Application")) " without a change" }
+            }
         }
     };
     let parts =

@@ -14,6 +14,8 @@ use crate::reports::{
     Attention, CellDocument, CellState, RolloutDocument, StepDocument, WaitDocument,
 };
 
+/// Up to so many Applications of a step are shown by their names, more by their marks alone.
+const NAMED: usize = 40;
 /// Applications of a part: what is exchanged when one of them changes.
 const CELLS: usize = 100;
 
@@ -56,7 +58,8 @@ fn head(set: &RolloutDocument, context: &ViewContext) -> Markup {
                     span { "Run " a href=(set_path(&set.of, &format!("/history/{}", segment(&run.run)))) { (text(&run.run)) } }
                     @if !run.from.is_empty() || !run.to.is_empty() {
                         span {
-                            (revisions(&run.from)) span class="to" aria-label="to" { " → " } (revisions(&run.to))
+                            @if !run.from.is_empty() { (revisions(&run.from)) " " }
+                            span class="to" aria-label="to" { "→ " } (revisions(&run.to))
                         }
                     }
                 }
@@ -118,6 +121,7 @@ fn now(set: &RolloutDocument, context: &ViewContext) -> Markup {
 fn buttons(set: &RolloutDocument) -> Markup {
     let phase = set.run.as_ref().map_or("", |run| run.phase.as_str());
     let holds = set.conditions.iter().any(|(kind, _)| kind == "DeletionsHeld");
+    let is_stuck = set.attention == Attention::Person;
     let verbs: &[(&str, &str)] = match phase {
         "AwaitingApproval" => &[
             ("approve", "Approve"),
@@ -125,12 +129,15 @@ fn buttons(set: &RolloutDocument) -> Markup {
             ("abort", "Abort"),
             ("rollback", "Roll back"),
         ],
-        "Held" => &[("retry", "Retry"), ("rollback", "Roll back"), ("abort", "Abort")],
         "Paused" => &[("resume", "Resume"), ("abort", "Abort"), ("rollback", "Roll back")],
-        "Aborted" | "RolledBack" => &[("retry", "Retry"), ("rollback", "Roll back")],
+        "Held" => &[("retry", "Retry"), ("rollback", "Roll back"), ("abort", "Abort")],
+        "Progressing" | "Soaking" if is_stuck => {
+            &[("retry", "Retry"), ("rollback", "Roll back"), ("pause", "Pause"), ("abort", "Abort")]
+        }
         "Progressing" | "Soaking" => {
             &[("pause", "Pause"), ("abort", "Abort"), ("rollback", "Roll back")]
         }
+        "Aborted" | "RolledBack" => &[("retry", "Retry"), ("rollback", "Roll back")],
         _ if set.paused.is_empty() => &[("pause", "Pause"), ("refresh", "Refresh")],
         _ => &[("resume", "Resume"), ("refresh", "Refresh")],
     };
@@ -138,7 +145,7 @@ fn buttons(set: &RolloutDocument) -> Markup {
     html! {
         p class="buttons" {
             @for (index, (verb, title)) in verbs.iter().enumerate() {
-                a class={ "button" @if index == 0 { " first" } } href={ "/act/" (verb) "?" (of) } data-dialog { (title) "…" }
+                a class={ "button" @if index == 0 && is_stuck { " first" } } href={ "/act/" (verb) "?" (of) } data-dialog { (title) "…" }
             }
             @if holds {
                 a class="button" href={ "/act/approve-deletions?" (of) } data-dialog { "Approve deletions…" }
@@ -169,12 +176,13 @@ fn step_part(set: &RolloutDocument, index: usize, step: &StepDocument) -> Part {
             }
         }
     };
+    let is_named = step.cells.len() <= NAMED;
     let chunks = step.cells.chunks(CELLS).enumerate().map(|(number, chunk)| {
         let id = format!("{id}-c{number}");
         let cells = html! {
             div id=(id) class="cells" {
                 @for (index, cell) in chunk.iter().enumerate() {
-                    (cell_link(&set.of.namespace, cell, number + index == 0))
+                    (cell_link(&set.of.namespace, cell, number + index == 0, is_named))
                 }
             }
         };
@@ -182,8 +190,8 @@ fn step_part(set: &RolloutDocument, index: usize, step: &StepDocument) -> Part {
     });
     let parts = std::iter::once(Part::leaf(format!("{id}-h"), head)).chain(chunks).collect();
     let size = match step.cells.len() {
-        0..=40 => "few",
-        41..=400 => "some",
+        0..=NAMED => "few",
+        ..=400 => "some",
         _ => "many",
     };
     let open = format!("<article id=\"{id}\" class=\"step {size}\" data-cells>");
@@ -192,7 +200,7 @@ fn step_part(set: &RolloutDocument, index: usize, step: &StepDocument) -> Part {
 
 /// A mark. The first of a step is reached with the tabulator, and the others from it with arrows:
 /// nobody steps through thousands.
-fn cell_link(namespace: &str, cell: &CellDocument, is_first: bool) -> Markup {
+fn cell_link(namespace: &str, cell: &CellDocument, is_first: bool, is_named: bool) -> Markup {
     let label = format!("{}: {}", cell.name, word_of(cell.state));
     let mut said = label.clone();
     for more in [&cell.words, &cell.cluster, &cell.revision, &cell.message] {
@@ -202,8 +210,10 @@ fn cell_link(namespace: &str, cell: &CellDocument, is_first: bool) -> Markup {
         }
     }
     html! {
-        a class={ "c " (class_of(cell.state)) } href=(application_path(namespace, &cell.name))
-            title=(text(&said)) aria-label=(text(&label)) tabindex=[(!is_first).then_some("-1")] {}
+        a class={ "c " (class_of(cell.state)) @if is_named { " named" } } href=(application_path(namespace, &cell.name))
+            title=(text(&said)) aria-label=(text(&label)) tabindex=[(!is_first).then_some("-1")] {
+            @if is_named { (text(&cell.name)) }
+        }
     }
 }
 

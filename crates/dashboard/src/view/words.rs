@@ -142,8 +142,8 @@ pub(super) fn conditions(conditions: &[(String, String)]) -> Markup {
 /// A short revision.
 pub(super) fn revision(revision: &str) -> String {
     let short = |one: &str| {
-        let is_commit = one.len() == 40 && one.chars().all(|c| c.is_ascii_hexdigit());
-        one.chars().take(if is_commit { 7 } else { 60 }).collect::<String>()
+        let is_hash = one.len() >= 40 && one.chars().all(|c| c.is_ascii_hexdigit());
+        one.chars().take(if is_hash { 7 } else { 60 }).collect::<String>()
     };
     text(&revision.split(',').map(|one| short(one.trim())).collect::<Vec<_>>().join(", "))
 }

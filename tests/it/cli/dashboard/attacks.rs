@@ -122,7 +122,9 @@ async fn pg_004_requests_for_another_host_or_of_another_page_are_refused() {
         }
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        // A form says to its own page where it is from.
+        let own = if path.starts_with("/act/") { "same-origin" } else { "no-referrer" };
+        assert_eq!(answer.header("referrer-policy"), Some(own));
         let is_html = answer.header("content-type").unwrap().starts_with("text/html");
         for inline in [" style=", "<style", " onclick", "javascript:"] {
             assert!(!is_html || !answer.body.contains(inline), "{path}: {inline}");
@@ -244,7 +246,7 @@ async fn pg_005_a_thousand_connections_and_streams_that_never_read() {
     for _ in 0..100 {
         streams.push(page.follow("%2F").await);
     }
-    let refused = async || page.get("/events?view=%2F").await.status == 429;
+    let refused = async || page.follow("%2F").await.until("\r\n").await.contains(" 429 ");
     until("another stream is refused", refused).await;
     assert_eq!(page.get("/").await.status, 200);
     let descriptors =
@@ -277,7 +279,7 @@ async fn pg_005_a_thousand_connections_and_streams_that_never_read() {
         page.ask("POST /act/pause", &[("Cookie", &page.cookie)], &"x".repeat(1 << 20)).await;
     assert_eq!(large.status, 413);
     let long = page.ask(&format!("GET /?q={}", "x".repeat(100_000)), &[], "").await;
-    assert_eq!(long.status, 431);
+    assert!(matches!(long.status, 414 | 431), "{}", long.status);
     assert_eq!(page.ask("PUT /", &[("Cookie", &page.cookie)], "").await.status, 405);
 }
 
@@ -286,7 +288,7 @@ async fn pg_005_a_thousand_connections_and_streams_that_never_read() {
 async fn pg_041_a_user_without_rights_gets_no_page() {
     let world = World::start().await;
     let is_read = |request: &kube_sim::RequestRecord| request.resource == "applicationsets";
-    let forbidden = kube_sim::InjectedFault::new(kube_sim::Effect::Status(403), is_read);
+    let forbidden = kube_sim::InjectedFault::new(kube_sim::Effect::Status(403), is_read).times(100);
     world.cluster.server.inject(forbidden);
     world
         .ann(&["dashboard", "-A"])

@@ -22,6 +22,9 @@ async fn pg_010_the_fleet_has_those_first_that_need_a_person() {
         }
     }
     let page = PageServer::start(&world, &[]).await;
+    for name in ["alpha", "zebra"] {
+        page.until(&format!("/?q={name}"), "Progressing").await;
+    }
     let body = page.until("/", "AwaitingApproval").await;
     let at = |text: &str| body.find(text).unwrap_or_else(|| panic!("no {text:?} in {body}"));
     assert!(at("Needs a person") < at("/set/argocd/gated"), "{body}");
