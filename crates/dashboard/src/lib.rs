@@ -2,8 +2,8 @@
 //!
 //! [`reports`] is what the page needs to know, as documents that its program fills from the reports
 //! of the command line; the page computes nothing of its own. [`serve_page`] serves them: who may
-//! ask is [`access`], what a view shows is [`view`], and a view that is open follows the
-//! cluster by a stream of its parts that changed ([`serve`]).
+//! ask is in `access`, what a view shows in `view`, and a view that is open follows the
+//! cluster by a stream of its parts that changed (`serve`).
 //!
 //! HTML is written here, and everything that clusters contain is text in it, never markup. Script
 //! and style are files of this crate, in the program as they stand in `assets`.

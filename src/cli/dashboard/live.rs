@@ -106,11 +106,15 @@ impl LiveCluster {
                     }
                 };
                 let Some(event) = event else { return };
-                following.objects.lock().take(event);
-                // What follows at once belongs to it.
+                // What follows at once belongs to it, and is known with it.
+                let mut together = vec![event];
                 let until = Instant::now() + TOGETHER;
                 while let Ok(Some(event)) = tokio::time::timeout_at(until, events.recv()).await {
-                    following.objects.lock().take(event);
+                    together.push(event);
+                }
+                {
+                    let mut objects = following.objects.lock();
+                    together.into_iter().for_each(|event| objects.take(event));
                 }
                 following.publish();
                 settles = Some(Instant::now() + SETTLED);

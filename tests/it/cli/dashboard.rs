@@ -105,7 +105,7 @@ impl PageServer {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         let (address, cookie) = (&self.address, &self.cookie);
         let request = format!(
-            "GET /events?since=0&view={view} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n\r\n"
+            "GET /events?view={view} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         Stream { stream, read: Vec::new() }

@@ -35,7 +35,7 @@ pub(super) fn head(of: &PageObject, title: &str, open: &str) -> Markup {
 pub(super) fn bar(set: &RolloutDocument) -> Markup {
     let total: u64 = set.steps.iter().map(|step| step.total).sum();
     // Steps without Applications have a mark, too.
-    let width = |of: u64| if total == 0 { 0 } else { of * 1000 / total };
+    let width = |of: u64| (of * 1000).checked_div(total).unwrap_or_default();
     let mut at = 0;
     let segments: Vec<_> = set
         .steps
@@ -45,7 +45,7 @@ pub(super) fn bar(set: &RolloutDocument) -> Markup {
             at += step.total;
             let gap = if at < total { 6 } else { 0 };
             let whole = width(step.total).saturating_sub(gap).max(2);
-            let part = |of: u64| if step.total == 0 { 0 } else { whole * of / step.total };
+            let part = |of: u64| (whole * of).checked_div(step.total).unwrap_or_default();
             let moving = part(step.in_flight.saturating_sub(step.stuck));
             (width(begin), whole, part(step.done), moving, part(step.stuck))
         })

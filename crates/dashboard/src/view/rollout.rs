@@ -190,7 +190,7 @@ fn step_part(set: &RolloutDocument, index: usize, step: &StepDocument) -> Part {
     });
     let parts = std::iter::once(Part::leaf(format!("{id}-h"), head)).chain(chunks).collect();
     let size = match step.cells.len() {
-        0..=NAMED => "few",
+        _ if is_named => "few",
         ..=400 => "some",
         _ => "many",
     };
