@@ -118,6 +118,7 @@ fn head(fleet: &[Arc<RolloutDocument>], filter: &Filter<'_>, context: &ViewConte
     }
     let of = |wanted| fleet.iter().filter(|set| set.attention == wanted).count();
     let (waiting, running) = (of(Attention::Person), of(Attention::Running));
+    let is_gated = fleet.iter().any(|set| phase_of(set) == "AwaitingApproval");
     let option = |value: &str, now: &str| {
         html! { option value=(value) selected[value == now] { (text(value)) } }
     };
@@ -156,7 +157,7 @@ fn head(fleet: &[Arc<RolloutDocument>], filter: &Filter<'_>, context: &ViewConte
                 input type="text" name="label" value=(filter.label) placeholder="label=value" aria-label="Label" autocomplete="off" spellcheck="false";
                 button type="submit" { "Show" }
             }
-            @if context.allows_actions && waiting > 0 {
+            @if context.allows_actions && is_gated {
                 a class="button" href="/act/approve?all=waiting" data-dialog { "Approve all that wait…" }
             }
         }

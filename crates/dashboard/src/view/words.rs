@@ -90,6 +90,9 @@ pub(super) fn advice(line: &str) -> Markup {
     let line = text(line);
     let starts = ["wavegate ", "kubectl ", "git "];
     let command = starts.iter().filter_map(|start| line.find(&format!(": {start}"))).min();
+    if starts.iter().any(|start| line.starts_with(start)) {
+        return command_to_copy(&line);
+    }
     html! {
         @match command {
             Some(at) => { span { (line[..at]) } (command_to_copy(&line[at + 2..])) }
