@@ -64,7 +64,7 @@ impl Browser {
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines.find_map(|line| {
             let line = line.ok()?;
-            let port = line.split("on port ").nth(1)?;
+            let port = line.split("successfully on port ").nth(1)?;
             Some(port.trim_end_matches('.').to_owned())
         });
         // What it says later must not fill the pipe.
@@ -92,12 +92,25 @@ impl Browser {
             self.address,
             body.len()
         );
+        // It keeps connections open, whatever is asked of it.
         let asked = async {
             let mut stream = TcpStream::connect(&self.address).await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await.unwrap();
-            String::from_utf8(answer).unwrap()
+            loop {
+                let mut bytes = [0; 64 << 10];
+                let count = stream.read(&mut bytes).await.unwrap();
+                assert!(count > 0, "chromedriver closed the connection");
+                answer.extend_from_slice(&bytes[..count]);
+                let text = String::from_utf8_lossy(&answer);
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let head = head.to_lowercase();
+                let length = head.split("content-length:").nth(1).unwrap();
+                let length: usize = length.lines().next().unwrap().trim().parse().unwrap();
+                if body.len() >= length {
+                    return text.into_owned();
+                }
+            }
         };
         let answer = tokio::time::timeout(ANSWER, asked).await.expect("chromedriver answers");
         let body = answer.split_once("\r\n\r\n").unwrap().1;

@@ -1,8 +1,10 @@
-//! Connections of the page: not more than some, none that says nothing, none that does not end
+//! Connections of the page: not more than some, none that keeps a person out, none that does not end
 //! with the page (PG-005).
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -11,21 +13,27 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// Open connections. A browser has six for each host.
+/// Open connections: the streams, and some more.
 const CONNECTIONS: usize = 256;
-/// The time for the head of a request, and between two requests.
+/// The time for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
+/// The longest time of a connection. The browser opens a stream again by itself.
+const LASTS: Duration = Duration::from_secs(600);
 /// The most bytes that are kept of one request before it is answered.
 const BUFFER: usize = 64 << 10;
 /// Pause after a failed accept: without files, the next one fails, too.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Until a connection is free, a new one waits so long before it is closed.
-const TURN: Duration = Duration::from_millis(500);
+
+/// An open connection.
+struct Open {
+    /// It has sent a request.
+    serving: Arc<AtomicBool>,
+    task: AbortHandle,
+}
 
 /// Serves until stopped.
 pub(super) async fn serve_connections(
@@ -33,8 +41,8 @@ pub(super) async fn serve_connections(
     router: Router,
     stop: CancellationToken,
 ) {
-    let turns = Arc::new(Semaphore::new(CONNECTIONS));
     let mut tasks = JoinSet::new();
+    let mut open: VecDeque<Open> = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -45,25 +53,39 @@ pub(super) async fn serve_connections(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let turn = tokio::time::timeout(TURN, Arc::clone(&turns).acquire_owned()).await;
-        // More than a browser opens: it is closed without an answer.
-        let Ok(Ok(turn)) = turn else { continue };
-        tasks.spawn(connection(stream, router.clone(), turn));
+        open.retain(|one| !one.task.is_finished());
+        if open.len() >= CONNECTIONS && !close_oldest(&mut open) {
+            // All of them are served: more than browsers open.
+            continue;
+        }
+        let serving = Arc::new(AtomicBool::new(false));
+        let task = tasks.spawn(connection(stream, router.clone(), Arc::clone(&serving)));
+        open.push_back(Open { serving, task });
     }
     tasks.abort_all();
 }
 
-async fn connection(stream: TcpStream, router: Router, _turn: OwnedSemaphorePermit) {
+/// Closes the oldest connection without a request; `false` when there is none.
+fn close_oldest(open: &mut VecDeque<Open>) -> bool {
+    let oldest = open.iter().position(|one| !one.serving.load(Ordering::Relaxed));
+    let closed = oldest.and_then(|oldest| open.remove(oldest));
+    closed.inspect(|one| one.task.abort()).is_some()
+}
+
+async fn connection(stream: TcpStream, router: Router, serving: Arc<AtomicBool>) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        serving.store(true, Ordering::Relaxed);
         let request: Request = request.map(Body::new);
         let router = router.clone();
         async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|e| match e {})) }
     });
-    // An error is that of the browser; there is nobody to report it to.
-    let _ = hyper::server::conn::http1::Builder::new()
+    let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        // One that stays open for further requests would count as served.
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // An error is that of the browser; there is nobody to report it to.
+    let _ = tokio::time::timeout(LASTS, connection).await;
 }

@@ -190,7 +190,7 @@ async fn pg_041_markup_control_characters_and_megabytes_are_text() {
             "RolloutPolicy",
             "night",
             json!({"selected": 1, "applicationSets": [MARKUP],
-            "conditions": [{"type": "Valid", "status": "False", "message": said}]}),
+            "conditions": [{"type": "Valid", "status": "False", "reason": "x", "message": said, "lastTransitionTime": "2026-01-02T03:04:05Z"}]}),
         )
         .await;
     let page = PageServer::start(&world, &["--allow-actions"]).await;
