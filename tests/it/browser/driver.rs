@@ -98,7 +98,7 @@ impl Browser {
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = Vec::new();
             loop {
-                let mut bytes = [0; 64 << 10];
+                let mut bytes = vec![0; 64 << 10];
                 let count = stream.read(&mut bytes).await.unwrap();
                 assert!(count > 0, "chromedriver closed the connection");
                 answer.extend_from_slice(&bytes[..count]);

@@ -241,10 +241,12 @@ async fn pg_005_a_thousand_connections_and_streams_that_never_read() {
     world.set("shop", json!({})).await;
     let page = PageServer::start(&world, &["--allow-actions"]).await;
     page.until("/", "shop").await;
-    // As many streams as are allowed; none of them is read.
+    // As many streams as are allowed; none of them is read on.
     let mut streams = Vec::new();
     for _ in 0..100 {
-        streams.push(page.follow("%2F").await);
+        let mut stream = page.follow("%2F").await;
+        says(&stream.until("\r\n").await, " 200 ");
+        streams.push(stream);
     }
     let refused = async || page.follow("%2F").await.until("\r\n").await.contains(" 429 ");
     until("another stream is refused", refused).await;
