@@ -35,7 +35,7 @@ impl Drop for PageServer {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
-    /// In lower case.
+    /// As it was sent.
     pub head: String,
     pub body: String,
 }
