@@ -8,6 +8,7 @@
 mod cluster;
 mod console;
 mod crds;
+mod dashboard;
 pub mod demo;
 mod diff;
 mod explain;
@@ -74,6 +75,7 @@ enum Command {
     Wait(runs::wait::WaitArgs),
     History(runs::history::HistoryArgs),
     Policies(runs::policies::PoliciesArgs),
+    Dashboard(dashboard::DashboardArgs),
     Crds(crds::CrdsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -151,6 +153,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Wait(args) => runs::wait::run(args),
         Command::History(args) => runs::history::run(args),
         Command::Policies(args) => runs::policies::run(args),
+        Command::Dashboard(args) => dashboard::run(&args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

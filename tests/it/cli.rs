@@ -10,6 +10,7 @@ mod bounds;
 mod cluster_keys;
 mod comparing;
 mod completing;
+mod dashboard;
 mod deletion;
 mod dry_run;
 mod embedded;

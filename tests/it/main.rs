@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod application_controller;
+mod browser;
 mod cli;
 mod continued;
 mod contract;

@@ -2,7 +2,8 @@
 //! command line.
 //!
 //! `tests/data/as-numbers.txt` (ApplicationSets), `se-numbers.txt` (sync engine), `st-numbers.txt`
-//! (policies and runs) and `ca-numbers.txt` (what Argo CD's API server reads) list the numbers. A
+//! (policies and runs), `ca-numbers.txt` (what Argo CD's API server reads) and `pg-numbers.txt` (the
+//! page) list the numbers. A
 //! number that no such test can cite is followed by the reason. A test cites `AS-nnn` in a comment or a message,
 //! or `as_nnn` in its name; the others are the same. Tests of single functions do not count: see
 //! [`is_through_the_program`]; nor does the comment of a module.
@@ -127,6 +128,11 @@ fn every_requirement_of_policies_and_runs_is_cited_by_a_test() {
 #[test]
 fn every_requirement_of_argo_cds_readers_is_cited_by_a_test() {
     check("ca-numbers.txt", "CA", 140);
+}
+
+#[test]
+fn every_requirement_of_the_page_is_cited_by_a_test() {
+    check("pg-numbers.txt", "PG", 22);
 }
 
 #[test]

@@ -41,7 +41,7 @@ const MOST_NAMES: usize = 10_000;
 const NAMES: usize = 10;
 
 /// Kube context and namespace.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct ClusterArgs {
     /// Namespace; by default that of the kube context, and if it does not hold what is
     /// searched, that of the control plane (POD_NAMESPACE, else argocd)
@@ -127,6 +127,17 @@ impl ClusterConnection {
         };
         let namespace = args.namespace.clone().unwrap_or(own);
         Ok(Self { client, server, namespace, places })
+    }
+
+    /// One of this client, in which a namespace is searched.
+    pub fn of_client(client: Client, server: &str, namespace: &str) -> Self {
+        let (server, namespace) = (server.to_owned(), namespace.to_owned());
+        Self { client, server, places: vec![namespace.clone()], namespace }
+    }
+
+    /// The same connection, in which only this namespace is searched.
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Self::of_client(self.client.clone(), &self.server, namespace)
     }
 
     /// The namespaces that are searched, the most important first.

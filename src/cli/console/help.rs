@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Try it", &["demo"]),
     ("Before a rollout, from files", &["plan", "simulate", "render", "order", "health", "diff"]),
-    ("In a cluster", &["status", "explain", "tree", "sync", "refresh", "terminate"]),
+    ("In a cluster", &["dashboard", "status", "explain", "tree", "sync", "refresh", "terminate"]),
     (
         "Steer",
         &[

@@ -184,6 +184,11 @@ impl Environment {
         Ok(address)
     }
 
+    /// A client for the page, whose requests do not count as those of the controllers.
+    pub fn client_of_page(&self) -> Client {
+        self.server.client_as("page")
+    }
+
     /// Number of mutating requests of the controllers. Only the most recent requests are
     /// counted.
     pub fn writes(&self) -> u64 {

@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use self::environment::Environment;
 use self::fixtures::Fixtures;
@@ -32,6 +33,7 @@ use self::summary::SummaryFacts;
 use self::update::SecondCommit;
 use crate::cli::console::commands::word;
 use crate::cli::console::error::Error;
+use crate::cli::dashboard::{self, OpenPage};
 use crate::cli::rollout_view::events::{WatchEvent, WatchScope, Watched};
 use crate::cli::rollout_view::fleet::FleetSource;
 use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
@@ -93,6 +95,12 @@ pub struct DemoArgs {
     /// one that cannot draw (TERM=dumb)
     #[arg(long)]
     plain: bool,
+    /// Show the rollout on a page, too, with its verbs, until Ctrl-C
+    #[arg(long)]
+    dashboard: bool,
+    /// With --dashboard: open the page in a browser
+    #[arg(long, requires = "dashboard")]
+    open: bool,
 }
 
 /// Runs the demo.
@@ -124,11 +132,11 @@ async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
         code = signals.end() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
-    if listener.is_none() && world.has_policies {
+    if listener.is_none() && (world.has_policies || args.dashboard) {
         listener = Some(listen(FOR_PEOPLE, false).await?);
     }
     let scope = WatchScope { runs: true, ..WatchScope::default() };
-    let pods = args.listen.is_some();
+    let pods = args.listen.is_some() || args.dashboard;
     let (stage, changes) = Environment::start(&world, failing, pods, &scope).await?;
 
     let mut show = match draws {
@@ -165,9 +173,23 @@ async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(READER_GONE));
         }
     }
+    let (mut opened, stop) = (None, CancellationToken::new());
+    let _stopped_at_the_end = stop.clone().drop_guard();
+    if args.dashboard {
+        let page = OpenPage::start(0).await?;
+        let url = page.url();
+        let shown = dashboard::of_demo(stage.client_of_page(), &world.namespace, &stop);
+        let stop = stop.clone();
+        tokio::spawn(async move { page.serve(shown, true, stop).await });
+        notes.push(format!("The page: {url}"));
+        if is_closed(show.announce(&[format!("The page: {url}"), String::new()]))? {
+            return Ok(ExitCode::from(READER_GONE));
+        }
+        opened = args.open.then(|| dashboard::open_in_browser(&url)).flatten();
+    }
     let play = DemoRun {
         live: LiveRollouts::new(scope, FleetSource::Generated(world.inputs.clone())),
-        served: args.listen.is_some(),
+        served: args.listen.is_some() || args.dashboard,
         prefix,
         notes,
         advised: Vec::new(),
@@ -178,6 +200,7 @@ async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let events = (signals, changes);
     let (stop, play) = play.run(&world, stage, &mut show, events).await?;
+    drop(opened);
     let elapsed = play.settled.unwrap_or_else(|| play.live.began.elapsed());
     let columns = draws.then(|| terminal::size().0);
     let summary = play.summary(&stop, elapsed, columns);

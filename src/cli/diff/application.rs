@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args::DiffArgs;
 use super::compared::{ControllerComparer, Report};
@@ -65,6 +65,15 @@ pub(super) async fn compare(
     };
     let with = args.local.as_ref().map(|local| local.display().to_string());
     Ok(Report::new(&application, outcome, with, &selected))
+}
+
+/// The difference of an Application to its source, as `-o json` prints it.
+pub(in crate::cli) async fn difference(
+    connection: &ClusterConnection,
+    application: &Value,
+) -> Result<Value, Error> {
+    let args = DiffArgs::of_application(application.name());
+    compare(connection, &args, application).await.map(|report| json!(report))
 }
 
 /// Prints a difference.

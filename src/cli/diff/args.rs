@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::filter;
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::cluster::controller::ControllerArgs;
-use crate::cli::console::output::OutputArgs;
+use crate::cli::console::output::{OutputArgs, OutputFormat};
 
 /// The options that say nothing about two files.
 const OF_A_CLUSTER: [&str; 11] = [
@@ -72,4 +72,25 @@ pub(in crate::cli) struct DiffArgs {
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+impl DiffArgs {
+    /// Those for an Application as it is.
+    pub(super) fn of_application(name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            appset: false,
+            files: Vec::new(),
+            revisions: Vec::new(),
+            local: None,
+            repo: None,
+            resources: Vec::new(),
+            desired: None,
+            live: None,
+            config: None,
+            controller: ControllerArgs::default(),
+            cluster: ClusterArgs::default(),
+            output: OutputArgs { format: OutputFormat::default() },
+        }
+    }
 }

@@ -285,7 +285,7 @@ async fn explain_application(
 
 /// The part of the explanation of a set that is about one of its Applications, which has conditions
 /// of its own.
-fn of_set(
+pub(super) fn of_set(
     found: &ReportedSet,
     name: &str,
     own: Vec<SetCondition>,
@@ -348,7 +348,7 @@ pub(super) fn of_none(application: &Arc<Value>, now: Timestamp) -> Explanation {
 }
 
 /// What the Application itself says, in its conditions.
-fn conditions(application: &Value) -> Vec<SetCondition> {
+pub(super) fn conditions(application: &Value) -> Vec<SetCondition> {
     let status = ApplicationView::of(application).status;
     let of = |found: &ConditionView| SetCondition {
         kind: found.type_.clone(),

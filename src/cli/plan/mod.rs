@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::policies::{PlanPolicies, Policies};
 use self::report::{INVALID_POLICY, NAMES_PER_LINE, PlanProblem, PlanReport, PlannedStep};
@@ -139,7 +139,14 @@ pub(super) async fn hash_of(
     controller: &ControllerArgs,
     set: &str,
 ) -> Result<Option<String>, Error> {
-    let args = PlanArgs {
+    let args = live_args(cluster, controller, set);
+    let reports = live_reports(&args).await?;
+    Ok(reports.first().and_then(PlanReport::hash).map(str::to_owned))
+}
+
+/// The arguments of `plan --live` for one set.
+fn live_args(cluster: &ClusterArgs, controller: &ControllerArgs, set: &str) -> PlanArgs {
+    PlanArgs {
         files: Vec::new(),
         name: Some(set.to_owned()),
         live: true,
@@ -148,9 +155,14 @@ pub(super) async fn hash_of(
         controller: controller.clone(),
         cluster: cluster.clone(),
         output: OutputArgs { format: OutputFormat::default() },
-    };
-    let reports = live_reports(&args).await?;
-    Ok(reports.first().and_then(PlanReport::hash).map(str::to_owned))
+    }
+}
+
+/// The plan of a set in a cluster, as `-o json` prints it.
+pub(super) async fn live_plan(cluster: &ClusterConnection, set: &str) -> Result<Value, Error> {
+    let args = live_args(&ClusterArgs::default(), &ControllerArgs::default(), set);
+    let reports = live_reports_in(cluster, &args).await?;
+    Ok(reports.first().map(|report| json!(report)).unwrap_or_default())
 }
 
 async fn file_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
@@ -256,17 +268,24 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
         return Err(Error::input("cannot plan", "--live", why));
     }
     let cluster = ClusterConnection::connect(&args.cluster).await?;
+    live_reports_in(&cluster, args).await
+}
+
+async fn live_reports_in(
+    cluster: &ClusterConnection,
+    args: &PlanArgs,
+) -> Result<Vec<PlanReport>, Error> {
     let name = args.name.as_deref();
-    let (sets, policies) = generate::live_sets_and_policies(&cluster, &args.files, name).await?;
+    let (sets, policies) = generate::live_sets_and_policies(cluster, &args.files, name).await?;
     let mut written = PolicyFiles::read(policies).await;
-    let controller = Controller::read(&cluster, &args.controller).await?;
+    let controller = Controller::read(cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let trial = Trial::of(&args.trial, &sets, &controller)?;
     if let Some(trial) = &trial {
         facts = facts.reading(Arc::clone(&trial.repositories));
     }
-    let mut others = OtherSets::new(&cluster, &controller, &sets);
-    let mut known = Policies::new(&cluster);
+    let mut others = OtherSets::new(cluster, &controller, &sets);
+    let mut known = Policies::new(cluster);
     let mut reports = Vec::new();
     for set in &sets {
         let namespace = set.value.namespace();
@@ -299,7 +318,7 @@ async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
         let report = report(set, &generation, &invalid, Some(live));
         let report = report.and(problems).with(planned);
         reports.push(match &trial {
-            Some(trial) => trial.added(report, &cluster, &controller, &existing).await,
+            Some(trial) => trial.added(report, cluster, &controller, &existing).await,
             None => report,
         });
     }

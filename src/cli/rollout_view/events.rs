@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::runs::label_of;
+use wavegate_api::policy::POLICY;
 use wavegate_api::run::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
 use wavegate_cluster::watch::failure::has_code;
@@ -36,6 +37,8 @@ pub(in crate::cli) enum Watched {
     Applications,
     /// Runs, which nothing needs: they may not exist, or not be for this user.
     Runs,
+    /// Policies; the same.
+    Policies,
 }
 
 impl Watched {
@@ -48,6 +51,7 @@ impl Watched {
             Self::Sets => ApplicationSet::KIND,
             Self::Applications => Application::KIND,
             Self::Runs => RUN,
+            Self::Policies => POLICY,
         }
     }
 }
@@ -77,6 +81,8 @@ pub(in crate::cli) struct WatchScope {
     pub set: Option<String>,
     /// Also runs.
     pub runs: bool,
+    /// Also policies.
+    pub policies: bool,
     /// A request that is not permitted ends the watch; otherwise it is sent again.
     pub ends_on_refusal: bool,
 }
@@ -89,7 +95,8 @@ pub(in crate::cli) fn watch(
 ) -> mpsc::Receiver<WatchEvent> {
     let (sender, receiver) = mpsc::channel(EVENTS);
     let runs = scope.runs.then_some(Watched::Runs);
-    for watched in Watched::ALL.into_iter().chain(runs) {
+    let policies = scope.policies.then_some(Watched::Policies);
+    for watched in Watched::ALL.into_iter().chain(runs).chain(policies) {
         let api = kind_api(client, scope.namespace.as_deref(), &kind_resource(watched.kind()));
         let mut config = watcher::Config::default();
         if let (Watched::Sets, Some(name)) = (watched, &scope.set) {
@@ -127,7 +134,7 @@ async fn follow(
 ) -> Result<(), Unread> {
     let send = async |event| match (watched, event) {
         // Their loss is not told: that of the others is.
-        (Watched::Runs, WatchEvent::Lost(..)) => Ok(()),
+        (Watched::Runs | Watched::Policies, WatchEvent::Lost(..)) => Ok(()),
         (_, event) => sender.send(event).await.map_err(|_| Unread),
     };
     let mut known: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
@@ -182,8 +189,7 @@ async fn follow(
                 // The watcher lists again by itself: quiet watches end this way.
                 Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
                 Err(error) if ends_on_refusal && !is_established && is_refusal(&error) => {
-                    let is_needed = watched != Watched::Runs;
-                    return match is_needed {
+                    return match Watched::ALL.contains(&watched) {
                         true => send(WatchEvent::Refused(watched, watch_error(&error))).await,
                         false => send(WatchEvent::Listed(watched)).await,
                     };

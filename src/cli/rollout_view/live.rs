@@ -96,11 +96,13 @@ impl LiveRollouts {
                 return Ok(self.fleet.application_gone(&application, at));
             }
             WatchEvent::Gone(Watched::Runs, run) => self.fleet.run_gone(&run),
+            // What they hold, the runs say.
+            WatchEvent::Changed(Watched::Policies, _) | WatchEvent::Gone(Watched::Policies, _) => {}
             WatchEvent::Listed(watched) => {
                 self.lost.remove(&watched);
                 if watched == Watched::Runs {
                     self.fleet.are_runs_listed = true;
-                } else if !self.listed.contains(&watched) {
+                } else if Watched::ALL.contains(&watched) && !self.listed.contains(&watched) {
                     self.listed.push(watched);
                 }
             }

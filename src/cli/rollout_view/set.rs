@@ -63,21 +63,7 @@ impl WatchedSet {
 
     /// What it came to.
     pub fn outcome(&self) -> RolloutOutcome {
-        match self.report.outcome() {
-            // What has failed goes back.
-            RolloutOutcome::Blocked { .. } | RolloutOutcome::Complete
-                if self.is_run_in(&[RunPhase::RollingBack]) =>
-            {
-                RolloutOutcome::Running
-            }
-            // As `wait` has it: also of a run that had started nothing.
-            RolloutOutcome::Complete
-                if self.is_run_in(&[RunPhase::Aborted, RunPhase::RolledBack]) =>
-            {
-                RolloutOutcome::RunEnded
-            }
-            outcome => outcome,
-        }
+        outcome_with(&self.report, self.run())
     }
 
     /// That its run is complete without some Applications, and which; `None` for another one.
@@ -88,7 +74,7 @@ impl WatchedSet {
     }
 
     fn is_run_in(&self, phases: &[RunPhase]) -> bool {
-        self.report.is_rolling() && self.run().is_some_and(|run| phases.contains(&run.phase()))
+        is_run_in(&self.report, self.run(), phases)
     }
 
     /// The latest run that a controller has described.
@@ -99,7 +85,7 @@ impl WatchedSet {
 
     /// Whether its run goes on only by the word of a person.
     pub fn waits_for_a_word(&self) -> bool {
-        self.is_run_in(&[RunPhase::Paused, RunPhase::AwaitingApproval, RunPhase::Held])
+        self.is_run_in(&WORD)
     }
 
     /// The time that is left, in words; `None` without a history, or when nothing goes on.
@@ -297,6 +283,34 @@ impl WatchedSet {
         } else if count.total > 0 {
             measured.done.get_or_insert(at);
         }
+    }
+}
+
+/// The phases of a run that goes on only by the word of a person.
+pub(in crate::cli) const WORD: [RunPhase; 3] =
+    [RunPhase::Paused, RunPhase::AwaitingApproval, RunPhase::Held];
+
+/// Whether the run of a rollout in steps is in one of these phases.
+pub(in crate::cli) fn is_run_in(report: &Report, run: Option<&Run>, phases: &[RunPhase]) -> bool {
+    report.is_rolling() && run.is_some_and(|run| phases.contains(&run.phase()))
+}
+
+/// What a rollout came to, with the latest run that a controller has described.
+pub(in crate::cli) fn outcome_with(report: &Report, run: Option<&Run>) -> RolloutOutcome {
+    match report.outcome() {
+        // What has failed goes back.
+        RolloutOutcome::Blocked { .. } | RolloutOutcome::Complete
+            if is_run_in(report, run, &[RunPhase::RollingBack]) =>
+        {
+            RolloutOutcome::Running
+        }
+        // As `wait` has it: also of a run that had started nothing.
+        RolloutOutcome::Complete
+            if is_run_in(report, run, &[RunPhase::Aborted, RunPhase::RolledBack]) =>
+        {
+            RolloutOutcome::RunEnded
+        }
+        outcome => outcome,
     }
 }
 

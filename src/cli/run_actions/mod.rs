@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use serde_json::Value;
 
 use self::request::{ActionOptions, ActionResults, PlannedAction, Session, Verb};
@@ -143,6 +143,29 @@ pub(super) enum RunAction {
         #[command(flatten)]
         options: ActionOptions,
     },
+}
+
+/// A verb in words, as on the command line.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "wavegate")]
+struct ActionWords {
+    #[command(subcommand)]
+    action: RunAction,
+}
+
+/// One use of a verb, with the words of its command: what becomes of it, as `-o json` prints it.
+/// Nobody is asked: the words say `--yes` or `--dry-run`.
+pub(super) async fn act_in_words(
+    cluster: &ClusterConnection,
+    words: &[String],
+) -> Result<Value, Error> {
+    let parsed = ActionWords::try_parse_from(
+        std::iter::once("wavegate").chain(words.iter().map(String::as_str)),
+    );
+    let words = parsed.map_err(|error| Error::input("cannot use", "the verb", error.kind()))?;
+    let action = &words.action;
+    let session = Session { cluster, options: action.options(), verb: action.verb() };
+    Ok(action.request(&session).await?.outcomes())
 }
 
 impl RunAction {

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::selection::SetSelection;
 use crate::cli::cluster::kubeconfig::current_user;
@@ -350,6 +350,11 @@ pub(super) struct ActionResults {
 }
 
 impl ActionResults {
+    /// What became of each, as data.
+    pub fn outcomes(&self) -> Value {
+        json!(self.outcomes)
+    }
+
     /// Prints it, and returns the exit code.
     pub fn print(&self, options: &ActionOptions) -> anyhow::Result<ExitCode> {
         let lines = |outcomes: &[ActionOutcome]| -> String {

@@ -1,9 +1,10 @@
 //! `wavegate history`: the runs of an ApplicationSet.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::position;
 use super::record::{RunRecord, revisions, shortened};
@@ -62,10 +63,7 @@ pub(in crate::cli) fn run(args: HistoryArgs) -> anyhow::Result<ExitCode> {
         let runs = runs(&cluster, &set).await?;
         Ok((set, runs))
     })?;
-    let records: Vec<RunRecord> = runs
-        .iter()
-        .map(|run| RunRecord::of(set.namespace(), set.name(), Run::read(run), now))
-        .collect();
+    let records = records_of(&set, &runs, now);
     let output = OutputArgs {
         format: match args.format {
             HistoryFormat::Table | HistoryFormat::Wide => output::OutputFormat::Table,
@@ -78,6 +76,16 @@ pub(in crate::cli) fn run(args: HistoryArgs) -> anyhow::Result<ExitCode> {
         None => output.print(&records, |records| list(&set, records, args.format, now))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The runs of a set as `-o json` prints them.
+pub(in crate::cli) fn records(set: &Value, runs: &[Arc<Value>], now: Timestamp) -> Value {
+    json!(records_of(set, runs, now))
+}
+
+fn records_of(set: &Value, runs: &[Arc<Value>], now: Timestamp) -> Vec<RunRecord> {
+    let record = |run: &Arc<Value>| RunRecord::of(set.namespace(), set.name(), Run::read(run), now);
+    runs.iter().map(record).collect()
 }
 
 /// The run with this name or number.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::note;
@@ -113,6 +113,11 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
         if lines.is_empty() { text } else { format!("{text}\n{lines}") }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Policies as `-o json` prints them.
+pub(in crate::cli) fn summaries(policies: &[Arc<Value>]) -> Value {
+    json!(policies.iter().map(|policy| PolicySummary::of(policy)).collect::<Vec<_>>())
 }
 
 /// The sets that are paused by their annotation, a line each, in the order of namespace and name.

@@ -166,6 +166,7 @@ impl<'a> WaitLoop<'a> {
             // Watched by itself: without them, its Applications count.
             runs: false,
             ends_on_refusal: true,
+            ..WatchScope::default()
         };
         Ok(Self {
             args,

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::args::SyncArgs;
+use super::args::{OperationArgs, SyncArgs};
 use super::follow::{self, FollowEnd, FollowOptions};
 use super::member::Rollouts;
 use super::progress::{OperationGoal, ProgressLine, WIDTH};
@@ -161,6 +161,16 @@ async fn applications(
 }
 
 /// Requests the sync of one Application, with notes on what holds it.
+/// Requests a sync of an Application with its own options, as `wavegate sync APP --no-wait` does.
+pub(in crate::cli) async fn request_sync(
+    cluster: &ClusterConnection,
+    application: &Value,
+    by: &str,
+) -> Result<(), Error> {
+    let request = OperationArgs::default().request(by);
+    start(cluster, application, &request, &mut Rollouts::default()).await.map(drop)
+}
+
 async fn start(
     cluster: &ClusterConnection,
     application: &Value,

@@ -16,6 +16,7 @@ mod run_lease;
 
 use std::process::ExitCode;
 
+pub(super) use self::application::request_sync;
 pub(super) use self::args::SyncArgs;
 use self::request::unusable;
 pub(super) use self::request::{INTERRUPTED, place};

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::report::{AppHealth, Destination, TreeReport};
+pub(super) use self::report::TreeReport;
+use self::report::{AppHealth, Destination};
 use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations, TargetKind, named};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{Error, note};
@@ -62,16 +63,25 @@ pub(super) fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
 async fn report(args: &TreeArgs) -> Result<TreeReport, Error> {
     let connection = ClusterConnection::connect(&args.cluster).await?;
     let application = application(&connection, &args.name).await?;
-    let resources = resource_tree::listed_resources(&application);
-    let mut report = summary(&application);
+    Ok(read_tree(&connection, &args.control_plane, &application).await)
+}
+
+/// The tree of an Application; what cannot be read is a note of it.
+pub(super) async fn read_tree(
+    connection: &ClusterConnection,
+    control_plane: &ControlPlaneArgs,
+    application: &Value,
+) -> TreeReport {
+    let resources = resource_tree::listed_resources(application);
+    let mut report = summary(application);
     if resources.is_empty() {
-        return Ok(report);
+        return report;
     }
-    let destinations = Destinations::of(&connection, &args.control_plane, &application).await;
-    let namespace = args.control_plane.namespace(&application);
-    let (checks, problem) = checks(&connection, &namespace).await;
+    let destinations = Destinations::of(connection, control_plane, application).await;
+    let namespace = control_plane.namespace(application);
+    let (checks, problem) = checks(connection, &namespace).await;
     let destination = &report.destination.namespace;
-    let live = match destinations.resolve(&application).await {
+    let live = match destinations.resolve(application).await {
         Ok(cluster) => read::read(&cluster, &resources, destination, &checks)
             .await
             .map_err(|error| error.to_string()),
@@ -89,7 +99,7 @@ async fn report(args: &TreeArgs) -> Result<TreeReport, Error> {
                 vec![format!("only the status is shown, since live objects cannot be read: {why}")];
         }
     }
-    Ok(report)
+    report
 }
 
 /// The health checks with the scripts of the control plane, or why these are not known.

@@ -7,7 +7,7 @@ use wavegate_engine::resource_tree::OwnedResource;
 /// The data that is printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TreeReport {
+pub(in crate::cli) struct TreeReport {
     pub(super) namespace: String,
     pub(super) application: String,
     pub(super) project: String,

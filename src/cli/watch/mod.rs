@@ -69,7 +69,13 @@ async fn follow(request: &WatchRequest<'_>) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
     let name = set.map(|set| set.name);
-    let scope = WatchScope { namespace, set: name.clone(), runs: true, ends_on_refusal: true };
+    let scope = WatchScope {
+        namespace,
+        set: name.clone(),
+        runs: true,
+        ends_on_refusal: true,
+        ..WatchScope::default()
+    };
     let changes = events::watch(cluster.client(), &scope, &stop);
     let mut show = match (request.view, draws) {
         (WatchView::Reason, _) => Show::Reasons(Reasons::default()),

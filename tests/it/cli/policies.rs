@@ -17,19 +17,19 @@ use crate::support::terminal::Terminal;
 
 mod acting;
 
-const COMMIT: &str = "6d0c1f2a9b8c7d6e5f40312213a4b5c6d7e8f901";
+pub(super) const COMMIT: &str = "6d0c1f2a9b8c7d6e5f40312213a4b5c6d7e8f901";
 const OTHER: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0a9b8c7d6";
 /// Moves the cursor; must never be printed.
-const HOSTILE: &str = "a\u{1b}[2Jb\u{202e}c";
+pub(super) const HOSTILE: &str = "a\u{1b}[2Jb\u{202e}c";
 
 /// A cluster with ApplicationSets and runs.
-struct World {
-    cluster: Cluster,
-    files: TempDir,
+pub(super) struct World {
+    pub cluster: Cluster,
+    pub files: TempDir,
 }
 
 impl World {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let cluster = Cluster::start().await;
         let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
         let files = folder(&[]);
@@ -41,12 +41,12 @@ impl World {
         Self { cluster, files }
     }
 
-    fn api(&self, kind: &str) -> Api<DynamicObject> {
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         self.cluster.api(kind)
     }
 
     /// Creates a set whose rollout is at 12 of 30; returns its owner reference.
-    async fn set(&self, name: &str, labels: Value) -> Value {
+    pub async fn set(&self, name: &str, labels: Value) -> Value {
         let mut object: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
         object["metadata"] = json!({"name": name, "namespace": "argocd", "labels": labels});
         let created = self.cluster.create("ApplicationSet", object).await;
@@ -60,12 +60,12 @@ impl World {
             "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true}])
     }
 
-    async fn status(&self, kind: &str, name: &str, status: Value) {
+    pub async fn status(&self, kind: &str, name: &str, status: Value) {
         let patch = Patch::Merge(json!({ "status": status }));
         self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    async fn run(&self, owner: &Value, name: &str, status: Value) {
+    pub async fn run(&self, owner: &Value, name: &str, status: Value) {
         let set = owner[0]["name"].clone();
         self.cluster.create("RolloutRun", json!({
             "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutRun",
@@ -75,7 +75,7 @@ impl World {
         self.status("RolloutRun", name, status).await;
     }
 
-    async fn application(&self, owner: &Value, name: &str, status: Value) {
+    pub async fn application(&self, owner: &Value, name: &str, status: Value) {
         self.cluster
             .create(
                 "Application",
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// A run has started an Application that was Healthy at these revisions before.
-    async fn started(&self, name: &str, run: &str, good: &[&str]) {
+    pub async fn started(&self, name: &str, run: &str, good: &[&str]) {
         let uid = self.get("Application", name).await["metadata"]["uid"].clone();
         let start = json!({"run": run, "spec": "s", "revisions": [COMMIT], "at": "2026-01-02T03:00:00Z",
             "before": "Healthy", "good": good, "base": "b", "goesBack": false, "uid": uid});
@@ -100,22 +100,22 @@ impl World {
         self.api("Application").patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    async fn get(&self, kind: &str, name: &str) -> Value {
+    pub async fn get(&self, kind: &str, name: &str) -> Value {
         serde_json::to_value(self.api(kind).get(name).await.unwrap()).unwrap()
     }
 
-    fn command(&self, user: &str, args: &[&str]) -> Command {
+    pub fn command(&self, user: &str, args: &[&str]) -> Command {
         let mut command = program(args);
         command.env("KUBECONFIG", self.files.path().join(user));
         command
     }
 
-    async fn by(&self, user: &str, args: &[&str]) -> Run {
+    pub async fn by(&self, user: &str, args: &[&str]) -> Run {
         let command = self.command(user, args);
         tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
     }
 
-    async fn ann(&self, args: &[&str]) -> Run {
+    pub async fn ann(&self, args: &[&str]) -> Run {
         self.by("ann", args).await
     }
 }
@@ -128,12 +128,12 @@ impl Run {
     }
 }
 
-fn gate(name: &str, approvals: i64) -> Value {
+pub(super) fn gate(name: &str, approvals: i64) -> Value {
     json!({"name": name, "policy": "p", "applications": 18, "covers": "c1", "approvals": approvals,
         "waitingSince": "2026-01-02T03:00:00Z"})
 }
 
-fn waits_for_approval(gates: &[Value]) -> Value {
+pub(super) fn waits_for_approval(gates: &[Value]) -> Value {
     json!({"phase": "AwaitingApproval", "total": 30, "done": 12, "failed": 0, "progress": "12/30", "gates": gates,
         "to": [{"revision": COMMIT, "applications": 30}], "startedAt": "2026-01-02T03:00:00Z",
         "steps": [{"total": 12, "done": 12, "inFlight": 0, "failed": 0}, {"total": 18, "done": 0, "inFlight": 0, "failed": 0}]})

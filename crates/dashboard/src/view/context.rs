@@ -1,0 +1,26 @@
+//! What every view is made with, and what it is.
+
+use jiff::Timestamp;
+
+use super::parts::Part;
+use crate::reports::KnownState;
+
+/// What every view is made with.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewContext {
+    /// The time for ages in words; `None` leaves them to the open page.
+    pub now: Option<Timestamp>,
+    /// Whether buttons are shown.
+    pub allows_actions: bool,
+    pub state: KnownState,
+    pub place: String,
+}
+
+/// A view: its title and its parts.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub title: String,
+    pub parts: Vec<Part>,
+    /// Whether it exists.
+    pub is_missing: bool,
+}

@@ -1,0 +1,107 @@
+//! Whole pages: the frame around a view, and pages without one.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::context::{View, ViewContext};
+use super::parts::Part;
+use super::words;
+use crate::assets;
+use crate::reports::Unavailable;
+
+/// The keys, with what each does.
+const KEYS: [(&str, &str); 8] = [
+    ("/", "search"),
+    ("j k, ↓ ↑", "the next and the previous row or Application"),
+    ("← →", "the Application beside it, in a step"),
+    ("Enter", "open"),
+    ("u", "up: from an Application to its set, from a set to the fleet"),
+    ("g f, g p", "go to the fleet, to the policies"),
+    ("Esc", "close, or leave the search"),
+    ("?", "these keys"),
+];
+
+/// A view in its frame. `stream` is the address of its changes, if it has any.
+pub(crate) fn whole_page(view: &View, context: &ViewContext, stream: Option<&str>) -> String {
+    let mut body = String::new();
+    view.parts.iter().for_each(|part| part.write(&mut body));
+    let content = html! {
+        header class="top" {
+            a class="brand" href="/" { (logo()) "Wavegate" }
+            nav aria-label="Views" {
+                a href="/" { "Fleet" }
+                a href="/policies" { "Policies" }
+            }
+            span class="place" { (words::text(&context.place)) }
+            span id="link" class="link" role="status" aria-live="polite" {}
+            a class="keys" href="/keys" title="Keys (?)" { "?" }
+        }
+        main id="main" tabindex="-1" data-stream=[stream] { (PreEscaped(body)) }
+        dialog id="dialog" aria-label="Details" {}
+        div id="peek" role="tooltip" hidden {}
+    };
+    page(&view.title, &content)
+}
+
+/// A page that says one thing.
+pub(crate) fn message_page(title: &str, content: &Markup) -> String {
+    let content = html! {
+        header class="top" { span class="brand" { (logo()) "Wavegate" } }
+        main id="main" { div class="message" { h1 { (title) } (content) } }
+    };
+    page(title, &content)
+}
+
+fn page(title: &str, content: &Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (words::text(title)) " · Wavegate" }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href={ "/assets/page.css?" (assets::version()) };
+                script type="module" src={ "/assets/page.js?" (assets::version()) } {}
+            }
+            body {
+                a class="skip" href="#main" { "Skip to content" }
+                (content)
+            }
+        }
+    }
+    .into_string()
+}
+
+fn logo() -> Markup {
+    html! {
+        svg class="logo" viewBox="0 0 20 20" aria-hidden="true" {
+            path d="M2 13c2.5 0 2.5-4 5-4s2.5 4 5 4 2.5-4 5-4" {}
+            path d="M18 3v14" {}
+        }
+    }
+}
+
+/// Why a view is not shown.
+pub(super) fn problem(error: &Unavailable) -> Markup {
+    html! {
+        section id="unavailable" class="message" {
+            h1 { @if error.is_missing { "Not found" } @else { "Not available" } }
+            p { (words::text(&error.message)) }
+            p { a href="/" { "All ApplicationSets" } }
+        }
+    }
+}
+
+/// The keys.
+pub(super) fn keys_view() -> View {
+    let list = html! {
+        section id="keylist" class="message" {
+            h1 { "Keys" }
+            dl class="keylist" {
+                @for (keys, what) in KEYS { div { dt { kbd { (keys) } } dd { (what) } } }
+            }
+        }
+    };
+    View { title: "Keys".to_owned(), parts: vec![Part::leaf("keylist", list)], is_missing: false }
+}

@@ -1,0 +1,152 @@
+//! `wavegate dashboard`: the page over the cluster of the kube context (PG-001).
+//!
+//! What the page shows are the reports of the other commands: [`documents`] has them in its types,
+//! [`live`] keeps the objects that they are made of, from watches, and [`acting`] are the verbs.
+
+mod acting;
+mod documents;
+mod live;
+mod reports;
+
+use std::io::Write as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::live::LiveCluster;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection};
+use crate::cli::console::error::{Error, note};
+use crate::cli::console::output;
+use crate::cli::rollout_view::signals::Signals;
+use wavegate_dashboard::{PageAccess, PageOptions, serve_page};
+
+/// Show rollouts in a browser, live
+///
+/// Serves a page on this machine, for you alone: it reads and writes what your kubeconfig may. The
+/// printed address has a token of this start.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  wavegate dashboard -A --open\n  wavegate dashboard --allow-actions --port 8088\n\nExit codes: 2 wrong use, or the cluster cannot be read; 130 interrupted."
+)]
+pub(super) struct DashboardArgs {
+    /// Port on 127.0.0.1; a free one by default
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Open it in a browser
+    #[arg(long)]
+    open: bool,
+    /// Offer approve, pause, rollback and the other verbs on the page
+    #[arg(long)]
+    allow_actions: bool,
+    /// Show the ApplicationSets of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(serve(args));
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    code
+}
+
+async fn serve(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new(false)?;
+    let connection = ClusterConnection::connect(&args.cluster).await?;
+    let namespace = match args.all_namespaces {
+        true => {
+            // What cannot be read is said before there is a page.
+            connection.list("ApplicationSet", None, None).await?;
+            None
+        }
+        false => Some(connection.application_sets_here().await?.0),
+    };
+    let context = args.cluster.context.as_deref().unwrap_or("current context");
+    let place = format!("{context} · {}", namespace.as_deref().unwrap_or("all namespaces"));
+    let page = OpenPage::start(args.port).await?;
+    let url = page.access.url();
+    output::print(&format!("{url}\n"))?;
+    note("the address is for you alone: whoever has it reads what you may; Ctrl-C ends the page");
+    let opened = if args.open { open_in_browser(&url) } else { None };
+    let stop = CancellationToken::new();
+    let live =
+        LiveCluster::follow(connection, namespace, place, args.cluster.context.clone(), &stop);
+    let serving = page.serve(live, args.allow_actions, stop.clone());
+    let code = tokio::select! {
+        () = serving => 0,
+        code = signals.end() => code,
+    };
+    stop.cancel();
+    drop(opened);
+    Ok(ExitCode::from(code))
+}
+
+/// A page that has an address, and is not served yet.
+pub(super) struct OpenPage {
+    listener: TcpListener,
+    access: PageAccess,
+}
+
+impl OpenPage {
+    /// Listens on this port of the loopback address, or on a free one.
+    pub async fn start(port: u16) -> anyhow::Result<Self> {
+        let failed = |error: std::io::Error| {
+            let why = format!("{error}; choose another one, or leave --port out for a free one");
+            Error::input("cannot listen", format!("127.0.0.1:{port}"), why)
+        };
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(failed)?;
+        let access = PageAccess::new(listener.local_addr()?)?;
+        Ok(Self { listener, access })
+    }
+
+    /// Its address, with the token.
+    pub fn url(&self) -> String {
+        self.access.url()
+    }
+
+    /// Serves it until stopped.
+    pub async fn serve(
+        self,
+        live: Arc<LiveCluster>,
+        allows_actions: bool,
+        stop: CancellationToken,
+    ) {
+        let options = PageOptions { allows_actions };
+        serve_page(self.listener, live, self.access, options, stop).await;
+    }
+}
+
+/// The page of a demo: over a client of its embedded server.
+pub(super) fn of_demo(
+    client: kube::Client,
+    namespace: &str,
+    stop: &CancellationToken,
+) -> Arc<LiveCluster> {
+    let connection = ClusterConnection::of_client(client, "the demo's API server", namespace);
+    LiveCluster::follow(connection, None, "demo".to_owned(), None, stop)
+}
+
+/// Opens an address in a browser. It is in a file that only this user reads, and not among the
+/// arguments of a program, which every user of the machine may list; the file lasts until this is
+/// dropped.
+pub(super) fn open_in_browser(url: &str) -> Option<tempfile::NamedTempFile> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opened = (|| {
+        let mut file = tempfile::Builder::new().prefix("wavegate-").suffix(".html").tempfile()?;
+        write!(file, "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={url}\">")?;
+        let quiet = || Stdio::null();
+        Command::new(program)
+            .arg(file.path())
+            .stdin(quiet())
+            .stdout(quiet())
+            .stderr(quiet())
+            .spawn()?;
+        Ok::<_, std::io::Error>(file)
+    })();
+    opened.map_err(|error| note(&format!("no browser is opened: {program}: {error}"))).ok()
+}

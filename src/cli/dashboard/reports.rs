@@ -1,0 +1,238 @@
+//! The reports of the page, each by the code of its command.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::acting;
+use super::documents::{self, document};
+use super::live::{LiveCluster, LookedBelow, MadeReport};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::live_app::ControlPlaneArgs;
+use crate::cli::console::error::Error;
+use crate::cli::runs::{ReportedSet, history};
+use crate::cli::{diff, explain, plan, runs, tree};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_dashboard::reports::{
+    ActionAnswer, ActionRequest, ApplicationDocument, KnownState, PageObject, PageReports,
+    PendingReport, PlanDocument, PolicyDocument, RolloutDocument, RunDocument, Unavailable,
+};
+use wavegate_rollout::application_set::{is_owned, set_of};
+
+/// What is below workloads is read again after this time at the earliest, while the same is waited
+/// for: Pods are not watched.
+const BELOW: Duration = Duration::from_secs(3);
+
+fn unavailable(error: Error) -> Unavailable {
+    Unavailable { is_missing: error.is_not_found(), message: error.to_string() }
+}
+
+fn missing(kind: &str, of: &PageObject) -> Unavailable {
+    let place = format!("{kind} {}/{}", of.namespace, of.name);
+    unavailable(Error::input(crate::cli::console::error::NOT_FOUND, place, "it does not exist"))
+}
+
+fn key_of(of: &PageObject) -> ObjectKey {
+    ObjectKey::new(&of.namespace, &of.name)
+}
+
+/// Runs what the commands run, which is for one thread, on a thread of its own.
+async fn on_thread<T, F>(make: impl FnOnce() -> F + Send + 'static) -> Result<T, Unavailable>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Error>>,
+{
+    let runtime = tokio::runtime::Handle::current();
+    let made = tokio::task::spawn_blocking(move || runtime.block_on(make())).await;
+    let failed = |error: tokio::task::JoinError| Unavailable {
+        message: format!("cannot report: {error}"),
+        is_missing: false,
+    };
+    made.map_err(failed)?.map_err(unavailable)
+}
+
+impl LiveCluster {
+    /// A connection for one namespace, as after `-n`.
+    fn at(&self, namespace: &str) -> ClusterConnection {
+        self.connection.in_namespace(namespace)
+    }
+}
+
+impl PageReports for LiveCluster {
+    fn state(&self) -> watch::Receiver<KnownState> {
+        Self::state(self)
+    }
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    fn fleet(&self) -> PendingReport<'_, Vec<Arc<RolloutDocument>>> {
+        let now = Timestamp::now();
+        let made = move || {
+            let sets = self.sets();
+            sets.iter()
+                .filter_map(|set| Some(Arc::clone(&self.report(set, now)?.document)))
+                .collect()
+        };
+        async move { Ok(made()) }.boxed()
+    }
+
+    fn rollout<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Arc<RolloutDocument>> {
+        async move {
+            let key = key_of(of);
+            let made =
+                self.report(&key, Timestamp::now()).ok_or_else(|| missing("ApplicationSet", of))?;
+            below(self, &key, made).await
+        }
+        .boxed()
+    }
+
+    fn application<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, ApplicationDocument> {
+        async move {
+            let key = key_of(of);
+            let live = self.application(&key).ok_or_else(|| missing("Application", of))?;
+            let set =
+                set_of(&live).and_then(|set| self.reported(&ObjectKey::new(live.namespace(), set)));
+            let set = set.map(|(found, _)| found).filter(|found| is_owned(&live, &found.set));
+            let connection = self.at(&of.namespace);
+            on_thread(move || async move { Ok(application(&connection, live, set).await) }).await
+        }
+        .boxed()
+    }
+
+    fn difference<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Value> {
+        async move {
+            let live = self.application(&key_of(of)).ok_or_else(|| missing("Application", of))?;
+            let connection = self.at(&of.namespace);
+            on_thread(move || async move { diff::difference(&connection, &live).await }).await
+        }
+        .boxed()
+    }
+
+    fn history<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Vec<RunDocument>> {
+        async move {
+            let key = key_of(of);
+            let set = self.set(&key).ok_or_else(|| missing("ApplicationSet", of))?;
+            Ok(document(history::records(&set, &self.runs(&key), Timestamp::now())))
+        }
+        .boxed()
+    }
+
+    fn plan<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, PlanDocument> {
+        async move {
+            self.set(&key_of(of)).ok_or_else(|| missing("ApplicationSet", of))?;
+            let (connection, name) = (self.at(&of.namespace), of.name.clone());
+            let plan = on_thread(move || async move { plan::live_plan(&connection, &name).await });
+            Ok(document(plan.await?))
+        }
+        .boxed()
+    }
+
+    fn policies(&self) -> PendingReport<'_, Vec<PolicyDocument>> {
+        async move { Ok(document(runs::policies::summaries(&self.policies()))) }.boxed()
+    }
+
+    fn act<'a>(&'a self, action: &'a ActionRequest, does: bool) -> PendingReport<'a, ActionAnswer> {
+        async move {
+            let connection = Arc::clone(&self.connection);
+            let (action, context) = (action.clone(), self.context.clone());
+            on_thread(move || async move {
+                acting::act(&connection, context.as_deref(), &action, does).await
+            })
+            .await
+        }
+        .boxed()
+    }
+}
+
+/// The rollout of a set, down to the Pods of what it waits for.
+async fn below(
+    live: &LiveCluster,
+    key: &ObjectKey,
+    made: Arc<MadeReport>,
+) -> Result<Arc<RolloutDocument>, Unavailable> {
+    let waits = &made.explanation.waits;
+    let about = |wait: &explain::ExplainedWait| {
+        let resource = wait.resource.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("{} {} {resource}", wait.application, wait.kind)
+    };
+    let about: Vec<String> =
+        waits.iter().filter(|wait| wait.resource.is_some()).map(about).collect();
+    if about.is_empty() {
+        return Ok(Arc::clone(&made.document));
+    }
+    let known = live.looked.lock().get(key).cloned();
+    let looked = match known {
+        Some(known) if known.about == about && known.at.elapsed() < BELOW => known.document,
+        _ => {
+            let (connection, made) = (live.at(&key.namespace), Arc::clone(&made));
+            let looked = on_thread(move || async move {
+                let mut explanation = made.explanation.clone();
+                explanation.look_below(&connection, &made.applications).await;
+                Ok(RolloutDocument {
+                    waits: explanation.waits.iter().map(documents::wait).collect(),
+                    notes: explanation.notes,
+                    ..RolloutDocument::default()
+                })
+            })
+            .await?;
+            let looked = Arc::new(looked);
+            let below = LookedBelow { about, at: Instant::now(), document: Arc::clone(&looked) };
+            live.looked.lock().insert(key.clone(), below);
+            looked
+        }
+    };
+    let mut document = RolloutDocument::clone(&made.document);
+    for (wait, looked) in document.waits.iter_mut().zip(&looked.waits) {
+        if wait.application == looked.application && wait.kind == looked.kind {
+            (wait.cause, wait.advice) = (looked.cause.clone(), looked.advice.clone());
+        }
+    }
+    document.notes.clone_from(&looked.notes);
+    Ok(Arc::new(document))
+}
+
+/// One Application, as `explain` and `tree` report it.
+async fn application(
+    connection: &ClusterConnection,
+    live: Arc<Value>,
+    found: Option<ReportedSet>,
+) -> ApplicationDocument {
+    let now = Timestamp::now();
+    let (mut explanation, applications) = match found {
+        Some(found) => (explain::of_set(&found, live.name(), explain::conditions(&live), now), found.applications),
+        None => {
+            let only = BTreeMap::from([(live.name().to_owned(), Arc::clone(&live))]);
+            (explain::of_none(&live, now), only)
+        }
+    };
+    explanation.look_below(connection, &applications).await;
+    let tree = tree::read_tree(connection, &ControlPlaneArgs::default(), &live).await;
+    let set = set_of(&live)
+        .map(|set| PageObject { namespace: live.namespace().to_owned(), name: set.to_owned() });
+    let texts = |pointer: &str| -> Vec<String> {
+        live.items(pointer).iter().filter_map(|one| one.as_str().map(str::to_owned)).collect()
+    };
+    let deployed = live.items("/status/history").iter().rev().map(|one| {
+        let by = one.text("/initiatedBy/username").to_owned();
+        (one.text("/deployedAt").to_owned(), one.text("/revision").to_owned(), by)
+    });
+    ApplicationDocument {
+        of: documents::page_object(&live),
+        set,
+        summary: explanation.summary.clone(),
+        waits: explanation.waits.iter().map(documents::wait).collect(),
+        conditions: documents::conditions(&explanation),
+        links: texts("/status/summary/externalURLs"),
+        deployed: deployed.collect(),
+        notes: explanation.notes,
+        tree: document(json!(tree)),
+    }
+}
