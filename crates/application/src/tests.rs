@@ -23,6 +23,7 @@ use wavegate_engine::diff;
 use wavegate_engine::health::Checks;
 use wavegate_engine::merge_patch::merge_patch;
 
+mod automation;
 mod deletions;
 mod rounds;
 mod waits;
