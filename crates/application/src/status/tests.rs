@@ -307,7 +307,7 @@ fn a_row_of_the_status_is_one_resource_se_058() {
         ("its own first", options("Delete=false"), "Delete=confirm", and(not_confirmed)),
     ];
     for (name, resource, of_application, want) in cases {
-        let own = SyncOptions::from_list([of_application].into_iter());
+        let own = SyncOptions::from_list([of_application]);
         assert_eq!(json!(row(&resource, true, &own)), want, "{name}");
         let mut without = want;
         without.as_object_mut().unwrap().remove("health");
@@ -471,11 +471,11 @@ fn an_operation_is_named_by_its_start_se_541() {
         "Sync operation to abc succeeded".to_owned(),
         "end of the operation at \"s1\": \"Succeeded\"".to_owned(),
     );
-    assert_eq!(of(&running, &succeeded), [end.clone()]);
+    assert_eq!(of(&running, &succeeded), std::slice::from_ref(&end));
     assert_eq!(of(&succeeded, &succeeded), []);
     assert_eq!(of(&state("Succeeded", "s1", json!("f0")), &succeeded), [end], "another end");
     let failed = state("Failed", "s1", json!("f1"));
-    assert_eq!(of(&succeeded, &failed)[0].0, true, "another outcome");
+    assert!(of(&succeeded, &failed)[0].0, "another outcome");
     assert_eq!(of(&succeeded, &failed)[0].2, "Sync operation to abc failed: why");
     // Between two attempts, a running operation has an end of the last one.
     assert_eq!(of(&running, &state("Running", "s1", json!("f1"))), []);

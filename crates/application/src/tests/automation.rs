@@ -113,7 +113,8 @@ fn settings_without_effect_are_warned_of_se_302() {
     let (plain, one) = (app(json!({})), [map("a")]);
     let ignored = "ConfigMap web/a is ignored: annotation argocd.argoproj.io/hook is \"x\"; use \
                    PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete or Skip";
-    let cases: Vec<(&str, Value, Vec<Value>, Vec<Value>, Vec<String>)> = vec![
+    type Case<'a> = (&'a str, Value, Vec<Value>, Vec<Value>, Vec<String>);
+    let cases: Vec<Case<'_>> = vec![
         ("nothing", plain.clone(), one.to_vec(), vec![], vec![]),
         (
             "an option of the Application",
@@ -265,8 +266,8 @@ fn an_application_is_held_at_its_good_revisions_as_st_061() {
         held_revisions(&app, &targets)
     };
     let good = Some(vec!["good".to_owned()]);
-    type Change = fn(&mut RunStart);
-    let cases: [(&str, Change, &str, &[&str], Option<Vec<String>>); 8] = [
+    type Case<'a> = (&'a str, fn(&mut RunStart), &'a str, &'a [&'a str], Option<Vec<String>>);
+    let cases: [Case<'_>; 8] = [
         ("held", |_| {}, "good", &["bad"], good.clone()),
         ("the sync resolved them", |start| start.revisions.clear(), "good", &["x"], good),
         ("another target", |_| {}, "good", &["x"], None),

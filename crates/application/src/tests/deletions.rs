@@ -120,7 +120,8 @@ fn hooks_of_a_deletion_run_wave_by_wave_se_517() {
     };
     let former = "Wait { reason: \"waiting for deletion of the former hook batch/Job web/a\", \
                   again: false }";
-    let cases: Vec<(&str, Vec<(ResourceKey, Arc<Value>)>, String)> = vec![
+    type Case<'a> = (&'a str, Vec<(ResourceKey, Arc<Value>)>, String);
+    let cases: Vec<Case<'_>> = vec![
         ("none exists", vec![], "create a b".into()),
         ("one exists", vec![made(&a, 0, &running)], "create b".into()),
         ("both run", vec![made(&a, 0, &done), made(&b, 0, &running)], wait("b", false)),
@@ -265,8 +266,8 @@ fn finalizers_follow_the_hooks_of_the_source_se_511() {
     };
     let (post, own) = (hook("post"), ["own"]);
     assert_eq!(of(&own, &[map("a")]), None);
-    assert_eq!(of(&own, &[post.clone()]), some(&[&own, &POST]));
-    assert_eq!(of(&own, &[pre.clone()]), some(&[&own, &PRE]));
+    assert_eq!(of(&own, std::slice::from_ref(&post)), some(&[&own, &POST]));
+    assert_eq!(of(&own, std::slice::from_ref(&pre)), some(&[&own, &PRE]));
     assert_eq!(of(&[], &[post.clone(), pre.clone()]), some(&[&PRE, &POST]));
     assert_eq!(of(&[&own[..], &POST].concat(), &[post]), None, "unchanged");
     assert_eq!(of(&[&PRE[..], &own, &POST].concat(), &[pre]), some(&[&PRE, &own]));

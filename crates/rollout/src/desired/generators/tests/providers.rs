@@ -6,6 +6,9 @@ use crate::desired::queries::{
     QueryKind, Repository, Rules, ScmRepositories, Scope,
 };
 
+/// Queries, parameter sets and warnings.
+type Evaluated = (Vec<Query>, Vec<Value>, Vec<String>);
+
 /// What an element asks, or the parameter sets and the warnings that it makes of the answer.
 fn evaluate(
     go: bool,
@@ -13,7 +16,7 @@ fn evaluate(
     answer: Option<Answer>,
     providers: Rules,
     clusters: Vec<ClusterSecret>,
-) -> Result<(Vec<Query>, Vec<Value>, Vec<String>), String> {
+) -> Result<Evaluated, String> {
     let spec = json!({"goTemplate": go, "template": {}});
     let mut inputs = Inputs { providers, clusters: clusters.into(), ..Inputs::default() };
     let mut asked = Vec::new();
