@@ -23,6 +23,8 @@ use wavegate_engine::diff;
 use wavegate_engine::health::Checks;
 use wavegate_engine::merge_patch::merge_patch;
 
+mod automation;
+mod deletions;
 mod rounds;
 mod waits;
 

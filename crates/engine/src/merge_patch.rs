@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{merge_patch, without_nulls};
+    use super::{apply_change, merge_patch, without_nulls};
 
     #[test]
     fn merge_patches_name_only_what_changed() {
@@ -150,6 +150,87 @@ mod tests {
                 json_patch::merge(&mut got, &patch);
             }
             prop_assert_eq!(got, to);
+        }
+    }
+
+    /// A change of a view is made in the object that it shows: what it does not show stays.
+    #[test]
+    fn a_change_of_a_view_keeps_what_it_does_not_show() {
+        let row = |name: &str, more: Value| {
+            let mut row = json!({"group": "g", "kind": "k", "namespace": "n", "name": name});
+            json_patch::merge(&mut row, &more);
+            row
+        };
+        let (shown, hidden) = (json!({"a": 1}), json!({"hidden": 1}));
+        let changed = json!({"a": 2});
+        let both = json!({"a": 2, "hidden": 1});
+        let rows = |parts: &[(&str, &Value)]| -> Value {
+            parts.iter().map(|(name, more)| row(name, (*more).clone())).collect()
+        };
+        let of_phase = |phase: &str, more: Value| {
+            let mut row = row("a", more);
+            row["syncPhase"] = phase.into();
+            row
+        };
+        let cases = [
+            ("nothing", json!({"x": 1}), shown.clone(), shown.clone(), json!({"x": 1})),
+            ("a field", hidden.clone(), shown.clone(), changed.clone(), both.clone()),
+            ("one that goes", both.clone(), changed.clone(), json!({}), hidden.clone()),
+            (
+                "one that was null",
+                both,
+                json!({"hidden": null}),
+                json!({"a": 2}),
+                json!({"a": 2, "hidden": 1}),
+            ),
+            (
+                "one within",
+                json!({"in": {"x": 1, "a": 1}}),
+                json!({"in": {"a": 1}}),
+                json!({"in": {"a": 2}}),
+                json!({"in": {"x": 1, "a": 2}}),
+            ),
+            (
+                "a new one within",
+                json!({}),
+                json!({}),
+                json!({"in": {"a": 2}}),
+                json!({"in": {"a": 2}}),
+            ),
+            ("a text", json!("x"), json!("a"), json!("b"), json!("b")),
+            ("an object for a text", json!("x"), json!("x"), changed.clone(), changed),
+            (
+                "rows",
+                rows(&[("a", &hidden), ("b", &hidden)]),
+                rows(&[("a", &shown), ("b", &shown)]),
+                rows(&[("b", &json!({"a": 3})), ("c", &shown)]),
+                rows(&[("b", &json!({"a": 3, "hidden": 1})), ("c", &shown)]),
+            ),
+            (
+                "rows of two phases",
+                json!([of_phase("PreSync", json!({"x": 1})), of_phase("Sync", json!({"x": 2}))]),
+                json!([of_phase("PreSync", json!({})), of_phase("Sync", json!({}))]),
+                json!([of_phase("Sync", json!({"a": 1}))]),
+                json!([of_phase("Sync", json!({"a": 1, "x": 2}))]),
+            ),
+            (
+                "another list than was shown",
+                json!([row("a", hidden.clone())]),
+                json!([]),
+                rows(&[("a", &shown)]),
+                rows(&[("a", &shown)]),
+            ),
+            (
+                "items without a kind",
+                json!([{"n": 1, "x": 1}, {"n": 2, "x": 2}]),
+                json!([{"n": 1}, {"n": 2}]),
+                json!([{"n": 2}]),
+                json!([{"n": 2, "x": 2}]),
+            ),
+        ];
+        for (name, mut object, before, after, want) in cases {
+            apply_change(&mut object, &before, &after);
+            assert_eq!(object, want, "{name}");
         }
     }
 }

@@ -114,3 +114,70 @@ impl ClusterInfo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{ClusterInfo, ShownCluster, UNUSED};
+    use wavegate_api::Time;
+    use wavegate_api::kind::Capabilities;
+    use wavegate_api::time::from_rfc3339;
+
+    fn synced(version: &str, resources: usize, kinds: usize) -> ShownCluster {
+        let capabilities = Capabilities {
+            version: version.to_owned(),
+            api_versions: vec!["apps/v1".to_owned()].into(),
+        };
+        ShownCluster::Synced { capabilities, resources, kinds, listed_at: None }
+    }
+
+    /// The version is a label where it is a valid value, and not there yet (CA-365).
+    #[test]
+    fn the_version_of_a_cluster_is_a_label_ca_365() {
+        for (version, has, want) in [
+            ("1.36", None, Some("v1.36")),
+            ("v1.36", None, Some("v1.36")),
+            ("v1.36", Some("v1.35"), Some("v1.36")),
+            ("v1.36", Some("v1.36"), None),
+            ("1.36-a_b", None, Some("v1.36-a_b")),
+            ("1.36+", None, None),
+            ("1.36-", None, None),
+            ("1.36 a", None, None),
+            (&"1".repeat(62), None, Some(&*format!("v{}", "1".repeat(62)))),
+            (&"1".repeat(63), None, None),
+        ] {
+            assert_eq!(synced(version, 1, 1).label(has).as_deref(), want, "{version} {has:?}");
+        }
+        assert_eq!(ShownCluster::Unread.label(None), None);
+        assert_eq!(ShownCluster::Failed(String::new()).server_version(), None);
+    }
+
+    /// What the page of a cluster shows (CA-360 … CA-364).
+    #[test]
+    fn a_cluster_is_shown_by_its_last_read_ca_360() {
+        let now = "2026-01-01T00:00:00Z";
+        let of = |state, applications| {
+            json!(ClusterInfo::of(state, applications, Time(from_rfc3339(now).unwrap())))
+        };
+        let connection = |status: &str, message: &str| json!({"status": status, "message": message, "attemptedAt": now});
+        let read = |resources, kinds, cache: Value| {
+            let want = json!({
+                "serverVersion": "v1.36", "connectionState": connection("Successful", ""),
+                "cacheInfo": cache, "applicationsCount": 3, "apiVersions": ["apps/v1"],
+            });
+            assert_eq!(of(synced("1.36", resources, kinds), 3), want);
+        };
+        read(1, 2, json!({"resourcesCount": 1, "apisCount": 2}));
+        read(0, 0, json!({}));
+        for (state, applications, status, message) in [
+            (ShownCluster::Failed("why".to_owned()), 1, "Failed", "why"),
+            (ShownCluster::Unread, 0, "Unknown", UNUSED),
+            (ShownCluster::Unread, 1, "Unknown", ""),
+        ] {
+            let want = json!({"connectionState": connection(status, message), "cacheInfo": {},
+                "applicationsCount": applications});
+            assert_eq!(of(state, applications), want, "{status} {applications}");
+        }
+    }
+}

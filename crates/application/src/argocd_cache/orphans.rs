@@ -53,3 +53,58 @@ pub fn orphans_warning(count: usize) -> NewCondition {
     let message = format!("Application has {count} orphaned resources");
     NewCondition::new(ORPHANED_RESOURCE_WARNING, message.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Orphans, orphans_warning};
+    use wavegate_api::{AppProjectSpec, ResourceKey};
+
+    fn orphans(settings: serde_json::Value) -> Option<Orphans> {
+        let spec = json!({ "orphanedResources": settings });
+        Orphans::of(&wavegate_api::read_typed::<AppProjectSpec>(&spec).unwrap())
+    }
+
+    /// All but what each namespace has, and what the project ignores (CA-311).
+    #[test]
+    fn an_orphan_is_what_the_project_does_not_ignore_ca_311() {
+        let ignore = json!([
+            {"kind": "Secret", "name": "s-*"},
+            {"group": "apps", "kind": "Deployment"},
+            {"group": "batch"},
+        ]);
+        let orphans = orphans(json!({ "ignore": ignore })).unwrap();
+        for (group, kind, namespace, name, want) in [
+            ("", "ConfigMap", "web", "a", true),
+            ("", "ConfigMap", "web", "kube-root-ca.crt", false),
+            ("x", "ConfigMap", "web", "kube-root-ca.crt", true),
+            ("", "ServiceAccount", "web", "default", false),
+            ("", "ServiceAccount", "web", "other", true),
+            ("", "Service", "default", "kubernetes", false),
+            ("", "Service", "web", "kubernetes", true),
+            ("", "Secret", "web", "s-1", false),
+            ("", "Secret", "web", "t", true),
+            ("", "Pod", "web", "s-1", true),
+            ("apps", "Deployment", "web", "a", false),
+            ("apps", "StatefulSet", "web", "a", true),
+            ("", "Deployment", "web", "a", true),
+            ("batch", "Job", "web", "a", false),
+        ] {
+            let key = ResourceKey::new(group, kind, namespace, name);
+            assert_eq!(orphans.includes(&key), want, "{key}");
+        }
+    }
+
+    #[test]
+    fn orphans_are_shown_and_warned_of_as_the_project_says_ca_311() {
+        let warns = |settings| orphans(settings).map(|orphans| orphans.warns());
+        assert_eq!(warns(json!(null)), None);
+        assert_eq!(warns(json!({})), Some(false));
+        assert_eq!(warns(json!({"warn": false})), Some(false));
+        assert_eq!(warns(json!({"warn": true})), Some(true));
+        let warning = orphans_warning(2);
+        assert_eq!(warning.type_, "OrphanedResourceWarning");
+        assert_eq!(warning.message, "Application has 2 orphaned resources");
+    }
+}

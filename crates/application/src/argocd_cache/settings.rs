@@ -120,3 +120,44 @@ impl fmt::Debug for RedisTls {
         f.debug_struct("RedisTls").field("is_insecure", &self.is_insecure).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{RedisCredentials, RedisSettings, RedisTls};
+
+    /// One server, or sentinels that know it; with neither it is off (CA-101).
+    #[test]
+    fn redis_is_reached_at_a_server_or_by_sentinels_ca_101() {
+        let of = |server: &str, sentinels: &[&str]| RedisSettings {
+            server: server.to_owned(),
+            sentinels: sentinels.iter().map(|&one| one.to_owned()).collect(),
+            ..RedisSettings::default()
+        };
+        for (server, sentinels, is_on, place) in [
+            ("", &[][..], false, ""),
+            ("redis:6379", &[], true, "redis:6379"),
+            ("", &["a", "b"], true, "master of a, b"),
+            ("redis:6379", &["a"], true, "master of a"),
+        ] {
+            let mut settings = of(server, sentinels);
+            assert_eq!((settings.is_on(), settings.place().as_str()), (is_on, place));
+            settings.switch_off();
+            assert!(!settings.is_on(), "{place}");
+        }
+    }
+
+    /// No log has a password or a key.
+    #[test]
+    fn settings_of_redis_are_shown_without_secrets() {
+        let secret = || "secret".to_owned();
+        let credentials = RedisCredentials { user: secret(), password: secret() };
+        assert_eq!(format!("{credentials:?}"), "Credentials");
+        let key = Some((b"secret".to_vec(), b"secret".to_vec()));
+        let tls = RedisTls { client: key, authorities: None, is_insecure: true };
+        assert_eq!(format!("{tls:?}"), "RedisTls { is_insecure: true, .. }");
+        let server = "redis:6379".to_owned();
+        let tls = Some(tls);
+        let settings = RedisSettings { server, credentials, tls, ..RedisSettings::default() };
+        assert_eq!(format!("{settings:?}"), "RedisSettings { place: \"redis:6379\", .. }");
+    }
+}

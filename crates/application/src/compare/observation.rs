@@ -193,3 +193,80 @@ pub fn known_kinds(status: &ApplicationStatus) -> impl Iterator<Item = GroupVers
         listed.chain(synced).filter(|(_, version, kind)| !kind.is_empty() && !version.is_empty());
     kinds.map(|(group, version, kind)| GroupVersionKind::new(group, version, kind))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{known_kinds, namespace_metadata_changed, rules};
+    use crate::app::App;
+    use wavegate_api::{ApplicationStatus, read_leniently};
+
+    fn with(changes: &Value) -> App {
+        let mut application = json!({"spec": {"syncPolicy": {"syncOptions": ["a=b"]}}});
+        json_patch::merge(&mut application, changes);
+        App::of(application)
+    }
+
+    /// Kept comparisons are made anew when one of their rules changes.
+    #[test]
+    fn the_digest_of_rules_follows_all_that_a_comparison_reads() {
+        let annotation = |name: &str| json!({"metadata": {"annotations": {name: "x"}}});
+        let changes = [
+            json!({}),
+            json!({"spec": {"ignoreDifferences": [{"kind": "Pod"}]}}),
+            json!({"spec": {"syncPolicy": {"syncOptions": ["c=d"]}}}),
+            annotation("argocd.argoproj.io/compare-options"),
+            annotation("argocd.argoproj.io/client-side-apply-migration-manager"),
+        ];
+        let digests: Vec<u64> = changes.iter().map(|change| rules(&with(change))).collect();
+        for (index, digest) in digests.iter().enumerate() {
+            assert!(!digests[..index].contains(digest), "{}", changes[index]);
+        }
+        for same in [json!({"spec": {"project": "p"}}), annotation("other"), json!({"status": {}})]
+        {
+            assert_eq!(rules(&with(&same)), digests[0], "{same}");
+        }
+    }
+
+    /// The metadata of the namespace differs from what the last sync applied (SE-025).
+    #[test]
+    fn changed_metadata_of_the_namespace_is_a_difference_se_025() {
+        let own = json!({"labels": {"a": "b"}});
+        let other = json!({"labels": {"a": "c"}});
+        let applied = |metadata: &Value| json!({"managedNamespaceMetadata": metadata});
+        for (option, wanted, result, want) in [
+            ("CreateNamespace=true", &own, applied(&own), false),
+            ("CreateNamespace=true", &own, applied(&other), true),
+            ("CreateNamespace=true", &own, json!({"revision": "x"}), true),
+            ("CreateNamespace=true", &own, Value::Null, false),
+            ("CreateNamespace=true", &Value::Null, json!({"revision": "x"}), false),
+            ("CreateNamespace=true", &Value::Null, applied(&own), true),
+            ("CreateNamespace=false", &own, applied(&other), false),
+        ] {
+            let policy = json!({"syncOptions": [option], "managedNamespaceMetadata": wanted});
+            let app = with(&json!({
+                "spec": {"syncPolicy": policy}, "status": {"operationState": {"syncResult": result}},
+            }));
+            assert_eq!(namespace_metadata_changed(&app), want, "{option} {wanted} {result}");
+        }
+    }
+
+    /// Those of the status and of the last sync, where they are complete.
+    #[test]
+    fn kinds_are_known_from_the_status_and_the_last_sync() {
+        let row = |group: &str, version: &str, kind: &str| {
+            json!({"group": group, "version": version, "kind": kind, "name": "a",
+                   "namespace": "", "status": "Synced", "syncPhase": "Sync"})
+        };
+        let status = json!({
+            "resources": [row("apps", "v1", "Deployment"), row("x", "", "Y"), row("x", "v1", "")],
+            "operationState": {"syncResult": {"resources": [row("", "v1", "Pod")]}},
+        });
+        let status: ApplicationStatus = read_leniently(&status);
+        let kinds: Vec<String> = known_kinds(&status)
+            .map(|kind| format!("{}/{}/{}", kind.group, kind.version, kind.kind))
+            .collect();
+        assert_eq!(kinds, ["apps/v1/Deployment", "/v1/Pod"]);
+    }
+}

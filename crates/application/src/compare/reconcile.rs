@@ -356,4 +356,80 @@ mod tests {
         }
         assert_eq!(reconciled_at(&ApplicationStatus::default(), now), now);
     }
+
+    /// A check that changes nothing moves the time only when the last one is long ago (SE-061).
+    #[test]
+    fn the_time_of_a_comparison_moves_with_a_write_or_when_it_is_due_se_061() {
+        let now = "2026-01-02T03:04:05Z".parse().unwrap();
+        let checked = |level, is_expired, every: u64, reconciled: Option<&str>| {
+            let application = json!({"status": {"reconciledAt": reconciled}});
+            let reason = Reason {
+                request: ComparisonRequest::new(level),
+                since: None,
+                accepts_synced: false,
+                after_operation: false,
+                asked_for: false,
+                is_expired,
+            };
+            let settings = ComparisonSettings {
+                self_heal: SelfHeal::default(),
+                resource_health: false,
+                repo_error_grace: Duration::ZERO,
+                reconciled_every: Duration::from_secs(every),
+            };
+            Checked::of(&Fields::of(&application).status, &reason, &settings, now)
+        };
+        let (minute, hour) = (Some("2026-01-02T03:03:05Z"), Some("2026-01-02T02:04:05Z"));
+        for (name, level, is_expired, every, reconciled, want) in [
+            ("live objects alone", Level::Live, true, 60, hour, None),
+            ("due", Level::Revision, true, 60, hour, Some(true)),
+            ("exactly due", Level::Newest, true, 60, minute, Some(true)),
+            ("too early", Level::Revision, true, 61, minute, Some(false)),
+            ("never", Level::Revision, true, 0, hour, Some(false)),
+            ("not expired", Level::Revision, false, 60, hour, Some(false)),
+            ("none before", Level::Revision, true, 60, None, Some(false)),
+        ] {
+            let found = checked(level, is_expired, every, reconciled);
+            assert_eq!(found.map(|found| found.is_due), want, "{name}");
+            let Some(found) = found else { continue };
+            for is_written in [false, true] {
+                let mut app = App::of(json!({}));
+                let moves = found.stamp(&mut app, is_written);
+                assert_eq!(moves, is_written || found.is_due, "{name}");
+                let stored = app.status.reconciled_at.as_ref().map(|at| at.0);
+                assert_eq!(stored, moves.then_some(now), "{name}");
+            }
+        }
+    }
+
+    /// A source that cannot be read says nothing about the health.
+    #[test]
+    fn the_health_stays_while_the_source_cannot_be_read() {
+        let of_source = ObserveError::Source { message: "down".to_owned(), transient: false };
+        let rows = json!([{"kind": "Pod", "name": "a", "namespace": "", "status": "Synced"}]);
+        let kept = |status: &serde_json::Value, error: &ObserveError| {
+            let status = Fields::of(&json!({ "status": status })).status;
+            kept_health(&status, error).map(|health| (health.status, health.message))
+        };
+        let health =
+            |word: &str| json!({"health": {"status": word, "message": "m"}, "resources": rows});
+        let degraded = Some((Status::Degraded, "m".to_owned()));
+        assert_eq!(kept(&health("Degraded"), &of_source), degraded);
+        assert_eq!(kept(&health("Degraded"), &ObserveError::Live("down".to_owned())), None);
+        assert_eq!(kept(&health("Unknown"), &of_source), None);
+        assert_eq!(kept(&json!({}), &of_source), Some((Status::Healthy, String::new())));
+        assert_eq!(kept(&json!({ "resources": rows }), &of_source), None);
+    }
+
+    #[test]
+    fn a_request_is_answered_by_a_comparison_with_the_newest_revision_se_379() {
+        for (level, is_left) in
+            [(Level::Live, true), (Level::Revision, true), (Level::Newest, false)]
+        {
+            let annotations = json!({"argocd.argoproj.io/refresh": "hard"});
+            let mut app = App::of(json!({"metadata": { "annotations": annotations }}));
+            answer(&mut app, ComparisonRequest::new(level));
+            assert_eq!(app.metadata.annotations.kind().is_some(), is_left, "{level:?}");
+        }
+    }
 }

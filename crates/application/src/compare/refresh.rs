@@ -244,3 +244,153 @@ impl Reason {
         self.since.map_or(request, |at| since(at).min(request))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::{Intervals, Reason, asked_for};
+    use crate::app::{App, Fields};
+    use crate::memory::ApplicationMemory;
+    use crate::request::{ComparisonRequest, Level};
+    use wavegate_engine::wait::{Wait, WaitFor};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).unwrap()
+    }
+
+    fn reason(level: Level) -> Reason {
+        Reason {
+            request: ComparisonRequest::new(level),
+            since: None,
+            accepts_synced: false,
+            after_operation: false,
+            asked_for: false,
+            is_expired: false,
+        }
+    }
+
+    /// A changed source needs its newest revision, another change of the spec the known one.
+    #[test]
+    fn a_changed_spec_asks_for_a_comparison_se_377() {
+        let spec = json!({"source": {"path": "p"}, "destination": {"server": "s"}});
+        let compared = |to: &Value, annotations: Value| {
+            let application = json!({"metadata": {"annotations": annotations}, "spec": spec,
+                "status": {"sync": {"comparedTo": to}}});
+            asked_for(&App::of(application)).map(|request| (request.level, request.hard))
+        };
+        let with = |change: Value| {
+            let mut to = spec.clone();
+            json_patch::merge(&mut to, &change);
+            to
+        };
+        let refresh = |kind: &str| json!({"argocd.argoproj.io/refresh": kind});
+        let (newest, revision) = (Some((Level::Newest, false)), Some((Level::Revision, false)));
+        for (to, annotations, want) in [
+            (spec.clone(), json!({}), None),
+            (spec.clone(), refresh("normal"), newest),
+            (spec.clone(), refresh("hard"), Some((Level::Newest, true))),
+            (with(json!({"source": {"path": "q"}})), json!({}), newest),
+            (with(json!({"sources": [{"path": "q"}]})), json!({}), newest),
+            (with(json!({"destination": {"server": "t"}})), json!({}), revision),
+            (with(json!({"ignoreDifferences": [{"kind": "Pod"}]})), json!({}), revision),
+            (with(json!({"ignoreDifferences": [], "sources": []})), json!({}), None),
+            (Value::Null, json!({}), newest),
+        ] {
+            assert_eq!(compared(&to, annotations.clone()), want, "{to} {annotations}");
+        }
+    }
+
+    /// By the age of the revision with its delay, or by that of the manifests.
+    #[test]
+    fn a_comparison_expires_by_its_revision_or_its_manifests_se_376() {
+        let seconds = Duration::from_secs;
+        let memory = |checked: Option<i64>, rendered: Option<i64>| ApplicationMemory {
+            checked_at: checked.map(at),
+            rendered_at: rendered.map(at),
+            ..ApplicationMemory::default()
+        };
+        let intervals = |revision, delay, manifests| Intervals {
+            revision: seconds(revision),
+            delay: seconds(delay),
+            manifests: seconds(manifests),
+        };
+        for (memory, intervals, want) in [
+            (memory(Some(0), Some(0)), intervals(100, 5, 1000), Some(105)),
+            (memory(Some(0), Some(0)), intervals(100, 5, 50), Some(50)),
+            (memory(Some(0), Some(0)), intervals(0, 5, 50), Some(50)),
+            (memory(Some(0), Some(0)), intervals(100, 0, 0), Some(100)),
+            (memory(Some(0), Some(0)), intervals(0, 5, 0), None),
+            (memory(None, None), intervals(100, 5, 50), None),
+        ] {
+            let later = Wait::until(WaitFor::SelfHeal, at(500));
+            let wait = memory.until_expired(later, &intervals);
+            assert_eq!(wait.at(), Some(at(want.unwrap_or(500))), "{intervals:?}");
+        }
+    }
+
+    /// Only a change of live objects is compared with the known revisions.
+    #[test]
+    fn known_commits_serve_a_change_of_live_objects() {
+        let fields = |sync: Value| Fields::of(&json!({"status": {"sync": sync}}));
+        let known = fields(json!({"status": "Synced", "revision": "abc"}));
+        for (level, fields, want) in [
+            (Level::Live, &known, &["abc"][..]),
+            (Level::Revision, &known, &[]),
+            (Level::Newest, &known, &[]),
+            (Level::Live, &fields(json!({})), &[]),
+        ] {
+            let mut memory = ApplicationMemory::default();
+            assert_eq!(memory.known_commits(fields, &reason(level), at(7)), want, "{level:?}");
+            assert_eq!(memory.checked_at.is_some(), want.is_empty(), "{level:?}");
+        }
+    }
+
+    /// What is asked for is as new as the request; anything else may be a quarter of the
+    /// interval old.
+    #[test]
+    fn a_response_is_as_fresh_as_its_reason_wants_se_372() {
+        let seconds = Duration::from_secs;
+        let intervals =
+            |revision| Intervals { revision: seconds(revision), ..Intervals::default() };
+        let of = |reason: Reason, is_synced: bool, revision| {
+            reason.freshness(|| is_synced, seconds(2), &intervals(revision), at(100))
+        };
+        let newest = reason(Level::Newest);
+        let synced = Reason { accepts_synced: true, ..newest };
+        let since = |at| Reason { since: Some(at), ..newest };
+        for (name, reason, is_synced, revision, want) in [
+            ("a check", reason(Level::Revision), false, 120, seconds(30)),
+            ("without an interval", reason(Level::Revision), false, 0, seconds(30)),
+            ("another interval", reason(Level::Live), false, 40, seconds(10)),
+            ("asked for", newest, true, 120, seconds(2)),
+            ("after an operation, with its revision", synced, true, 120, seconds(30)),
+            ("with another one", synced, false, 120, seconds(2)),
+            ("since its start", since(at(99)), false, 120, seconds(1)),
+            ("since long ago", since(at(0)), false, 120, seconds(2)),
+            ("since later", since(at(101)), false, 120, seconds(0)),
+        ] {
+            assert_eq!(of(reason, is_synced, revision), want, "{name}");
+        }
+    }
+
+    /// Changes that follow each other are compared together, unless somebody asks.
+    #[test]
+    fn changes_of_live_objects_settle_before_they_are_compared() {
+        let hundred = |millis: i64| at(0).checked_add(jiff::SignedDuration::from_millis(millis));
+        let live = reason(Level::Live);
+        let settles = |reason: Reason, compared: Option<Timestamp>, millis: i64| {
+            reason.settles(compared, hundred(millis).unwrap()).and_then(|wait| wait.at())
+        };
+        let due = hundred(100).ok();
+        assert_eq!(settles(live, Some(at(0)), 99), due);
+        assert_eq!(settles(live, Some(at(0)), 100), None);
+        assert_eq!(settles(live, None, 0), None);
+        assert_eq!(settles(reason(Level::Revision), Some(at(0)), 0), None);
+        assert_eq!(settles(Reason { asked_for: true, ..live }, Some(at(0)), 0), None);
+        assert_eq!(settles(Reason { after_operation: true, ..live }, Some(at(0)), 0), None);
+    }
+}

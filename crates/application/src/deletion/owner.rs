@@ -98,3 +98,99 @@ impl DeletionOwner<'_> {
         format!("{namespace}/{name}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::DeletionOwner;
+    use wavegate_api::ResourceKey;
+    use wavegate_api::tracking::{Tracking, TrackingMethod};
+
+    /// A hook may be deleted that is tracked or stamped by this Application, and nothing else
+    /// (SE-105, SE-118).
+    #[test]
+    fn only_hooks_of_this_application_may_be_replaced_se_118() {
+        const HOOK: &str = "argocd.argoproj.io/hook";
+        const TRACKING: &str = "argocd.argoproj.io/tracking-id";
+        const LABEL: &str = "app.kubernetes.io/instance";
+        let own = "app:/ConfigMap:web/a";
+        let object = |annotations: Value, labels: Value| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
+                "namespace": "web", "annotations": annotations, "labels": labels}})
+        };
+        let hook = |annotations: Value, labels: Value| {
+            let mut object = object(annotations, labels);
+            object["metadata"]["annotations"][HOOK] = "Sync".into();
+            object
+        };
+        let by_label = || json!({LABEL: "app"});
+        let (annotation, label) = (TrackingMethod::Annotation, TrackingMethod::Label);
+        let none = || json!({});
+        for (name, method, object, want) in [
+            ("its hook", annotation, hook(json!({TRACKING: own}), none()), None),
+            (
+                "its resource",
+                annotation,
+                object(json!({TRACKING: own}), none()),
+                Some("is a resource of this Application, not a hook"),
+            ),
+            (
+                "a copy",
+                annotation,
+                hook(json!({TRACKING: "app:/ConfigMap:web/b"}), none()),
+                Some("carries the tracking id of another object"),
+            ),
+            (
+                "that of another",
+                annotation,
+                hook(json!({TRACKING: "other:/ConfigMap:web/a"}), none()),
+                Some("is managed by Application argocd/other"),
+            ),
+            (
+                "a hook of nobody",
+                annotation,
+                hook(none(), none()),
+                Some("is not managed by any Application"),
+            ),
+            ("of the other method", annotation, hook(none(), by_label()), None),
+            (
+                "a resource of the other method",
+                annotation,
+                object(none(), by_label()),
+                Some("is not managed by any Application"),
+            ),
+            (
+                "of another, by the other method",
+                annotation,
+                hook(none(), json!({LABEL: "other"})),
+                Some("is not managed by any Application"),
+            ),
+            ("by label", label, hook(none(), by_label()), None),
+            ("by annotation before", label, hook(json!({TRACKING: own}), none()), None),
+            (
+                "of another by annotation before",
+                label,
+                hook(json!({TRACKING: "other:/ConfigMap:web/a"}), none()),
+                Some("is not managed by any Application"),
+            ),
+        ] {
+            let tracking = Tracking {
+                method,
+                label: LABEL.to_owned(),
+                instance: "app".to_owned(),
+                ..Tracking::default()
+            };
+            let owner =
+                DeletionOwner { tracking: &tracking, control_plane_namespace: "argocd", uid: "u" };
+            let key = ResourceKey::new("", "ConfigMap", "web", "a");
+            let rest = ", and a hook does not delete or replace it: give the hook another name, \
+                        or delete the object";
+            let want =
+                want.map(|why| format!("hook ConfigMap web/a: an object of this name {why}{rest}"));
+            assert_eq!(owner.objection(&key, &object), want, "{name}");
+            let is_of_other = want.is_some_and(|want| want.contains("argocd/other"));
+            assert_eq!(owner.other(&object).is_some(), is_of_other, "{name}");
+        }
+    }
+}

@@ -480,3 +480,6 @@ pub(crate) fn request(
         retry: operation.retry.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,3 +195,6 @@ fn row(resource: &ComparedResource, with_health: bool, options: &SyncOptions) ->
         sync_wave: object.map_or(0, sync_wave),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -263,3 +263,83 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
 fn position(index: &Number, length: usize) -> usize {
     index.as_i64().and_then(|at| from_end(at, length)).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Jq, JqError, JqExpression, NOTHING, Question, resolved};
+
+    /// Paths as jq writes them: keys, positions from either end, and slices, also of slices.
+    #[test]
+    fn paths_of_jq_name_the_places_that_exist() {
+        let object = json!({"list": ["a", "b", "c", "d"], "map": {"k": 1}, "deep": [[1, 2], [3]]});
+        let slice = |start: Value, end: Value| json!({"start": start, "end": end});
+        let none = Value::Null;
+        let cases: [(Value, &[&str]); 23] = [
+            (json!([]), &["[]"]),
+            (json!(["map", "k"]), &["map.k"]),
+            (json!(["map", "x"]), &[]),
+            (json!(["list", 0]), &["list.0"]),
+            (json!(["list", 3]), &["list.3"]),
+            (json!(["list", 4]), &[]),
+            (json!(["list", -1]), &["list.3"]),
+            (json!(["list", -4]), &["list.0"]),
+            (json!(["list", -5]), &[]),
+            (json!(["list", 0.5]), &[]),
+            (json!(["map", 0]), &[]),
+            (json!(["list", true]), &[]),
+            (json!(["list", slice(json!(1), json!(3))]), &["list.1", "list.2"]),
+            (json!(["list", slice(json!(-2), none.clone())]), &["list.2", "list.3"]),
+            (json!(["list", slice(none.clone(), json!(-3))]), &["list.0"]),
+            (
+                json!(["list", slice(json!(-9), json!(9))]),
+                &["list.0", "list.1", "list.2", "list.3"],
+            ),
+            (json!(["list", slice(json!(3), json!(1))]), &[]),
+            (json!(["map", slice(json!(0), json!(1))]), &[]),
+            (json!(["list", slice(json!(1), json!(3)), 0]), &["list.1"]),
+            (json!(["list", slice(json!(1), json!(3)), -1]), &["list.2"]),
+            (json!(["list", slice(json!(1), json!(3)), 2]), &[]),
+            (json!(["deep", slice(json!(1), none.clone()), 0, 0]), &["deep.1.0"]),
+            (
+                json!(["list", slice(json!(1), none.clone()), slice(json!(1), none)]),
+                &["list.2", "list.3"],
+            ),
+        ];
+        for (path, want) in cases {
+            let steps: Vec<Value> = path.as_array().unwrap().clone();
+            let shown: Vec<String> = resolved(&object, &[steps])
+                .iter()
+                .map(|found| {
+                    let steps: Vec<String> = found
+                        .iter()
+                        .map(|step| match step {
+                            super::PathStep::Key(key) => key.clone(),
+                            super::PathStep::Index(at) => at.to_string(),
+                        })
+                        .collect();
+                    if steps.is_empty() { "[]".to_owned() } else { steps.join(".") }
+                })
+                .collect();
+            assert_eq!(shown, want, "{path}");
+        }
+    }
+
+    /// Without anything that evaluates, an expression that is not followed here has no answer.
+    #[test]
+    fn nothing_evaluates_by_default() {
+        let jq = Jq::default();
+        let read = jq.parse("s", &[".a", "input"]);
+        assert!(read[0].is_ok());
+        assert_eq!(read[1].as_ref().unwrap_err(), NOTHING);
+        let (here, foreign) = (read[0].clone().unwrap(), JqExpression::foreign(".a"));
+        let object = json!({"a": 1});
+        let asked = Question { object: &object, expressions: vec![&foreign, &here, &foreign] };
+        let found = jq.paths("s", &[asked]);
+        assert_eq!(found.len(), 1);
+        let unavailable = |found: &Result<_, JqError>| matches!(found, Err(JqError::Unavailable(why)) if why == NOTHING);
+        assert!(unavailable(&found[0][0]) && unavailable(&found[0][2]), "{found:?}");
+        assert_eq!(found[0][1].as_ref().unwrap().len(), 1);
+    }
+}

@@ -44,3 +44,26 @@ pub struct KnownField {
     /// Its type.
     pub of: KnownType,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::KnownType;
+
+    #[test]
+    fn types_are_known_by_their_group_and_name_se_168() {
+        for (name, want) in [
+            ("core/Quantity", Some(KnownType::Quantity)),
+            ("meta/v1/Duration", Some(KnownType::Duration)),
+            ("core/v1/ResourceList", Some(KnownType::Quantities)),
+            ("core/v1/PodSpec", Some(KnownType::Core)),
+            ("core/v1/Unknown", None),
+            ("core/PodSpec", None),
+            ("meta/v1/PodSpec", None),
+            ("core/v1/Quantity", None),
+            ("PodSpec", None),
+            ("", None),
+        ] {
+            assert_eq!(KnownType::parse(name), want, "{name}");
+        }
+    }
+}

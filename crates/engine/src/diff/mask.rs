@@ -118,3 +118,76 @@ fn cover(place: &str, value: &mut Value, seen: &mut Seen) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{is_secret, mask_secrets, rule};
+
+    /// All but what is known to be harmless, each value by one mask (SE-164).
+    #[test]
+    fn values_of_secrets_are_masked_wherever_they_are_se_164() {
+        let secret = |value: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,
+                "data": {"a": value, "b": "same", "none": null}, "stringdata": [value, 1],
+                "metadata": {
+                    "name": "s", "labels": {"l": "v"}, "uid": "u", "other": value,
+                    "annotations": {"note": "plain", "number": 1,
+                        "kubectl.kubernetes.io/last-applied-configuration": value,
+                        "original": value},
+                },
+            })
+        };
+        let (first, second) = ("+".repeat(8), "+".repeat(12));
+        let masked = |mask: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,
+                "data": {"a": mask, "b": first, "none": null}, "stringdata": [mask, first],
+                "metadata": {
+                    "name": "s", "labels": {"l": "v"}, "uid": "u", "other": mask,
+                    "annotations": {"note": "plain", "number": first,
+                        "kubectl.kubernetes.io/last-applied-configuration": mask,
+                        "original": mask},
+                },
+            })
+        };
+        let (mut live, mut target) = (secret("x"), secret("y"));
+        mask_secrets(&mut [&mut live, &mut target]);
+        assert_eq!((live, target), (masked(&first), masked(&second)));
+
+        // Fields of another type than theirs are not known to be harmless.
+        let mut odd = json!({"kind": 1, "type": {"a": "v"}, "immutable": "v", "metadata": "v"});
+        mask_secrets(&mut [&mut odd]);
+        let all =
+            json!({"kind": first, "type": {"a": first}, "immutable": first, "metadata": first});
+        assert_eq!(odd, all);
+        let mut odd = json!({"metadata": {"labels": "v", "annotations": "v", "name": "n"}});
+        mask_secrets(&mut [&mut odd]);
+        let all = json!({"metadata": {"labels": first, "annotations": first, "name": "n"}});
+        assert_eq!(odd, all);
+        let mut none = Value::Null;
+        mask_secrets(&mut [&mut none]);
+        assert_eq!(none, Value::Null);
+
+        for (kind, want) in [("Secret", true), ("secret", true), ("ConfigMap", false)] {
+            assert_eq!(is_secret(&json!({"kind": kind})), want, "{kind}");
+        }
+    }
+
+    /// The message of jq quotes the value after the expression.
+    #[test]
+    fn a_failed_rule_on_a_secret_shows_its_expression_alone_se_164() {
+        let rest = "failed on a Secret, whose values are not shown";
+        for (words, want) in [
+            (r#"".data": cannot index "secret""#, r#"".data""#),
+            (r#"".a[\"b\"]": "secret""#, r#"".a[\"b\"]""#),
+            (r#"".a\\": "secret""#, r#"".a\\""#),
+            ("no expression", "an expression"),
+            ("", "an expression"),
+        ] {
+            assert_eq!(rule(words), format!("{want}: {rest}"), "{words}");
+        }
+    }
+}

@@ -181,4 +181,29 @@ mod tests {
             assert_eq!(canonical(text), None, "{text:?}");
         }
     }
+
+    /// Rounded up, also below zero; what is not a quantity or too large has none.
+    #[test]
+    fn thousandths_of_quantities_are_rounded_up() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("1", Some(1000)),
+            ("250m", Some(250)),
+            ("1Ki", Some(1_024_000)),
+            ("1u", Some(1)),
+            ("1000u", Some(1)),
+            ("1001u", Some(2)),
+            ("2m", Some(2)),
+            ("-1", Some(-1000)),
+            ("-1500u", Some(-1)),
+            ("1e3", Some(1_000_000)),
+            ("1e-18", Some(1)),
+            ("1e18", None),
+            ("1e19", None),
+            ("9E", None),
+            ("x", None),
+        ] {
+            assert_eq!(in_thousandths(text), want, "{text}");
+        }
+    }
 }

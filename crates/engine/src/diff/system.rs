@@ -147,3 +147,99 @@ impl SystemSettings {
 fn of_kinds((group, kind): (&str, &str)) -> Rule {
     Rule { group: group.to_owned(), kind: kind.to_owned(), ..Rule::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{IgnoredStatus, MAX_PROBLEMS, SystemSettings};
+    use wavegate_api::kind::KindRef;
+
+    const DEPLOYMENT: KindRef<'_> = KindRef { group: "apps", version: "v1", kind: "Deployment" };
+    const JOB: KindRef<'_> = KindRef { group: "batch", version: "v1", kind: "Job" };
+
+    /// Settings of equal texts are equal, if the server predicts for both.
+    #[test]
+    fn settings_are_equal_by_what_they_were_read_from() {
+        let of = |text: &str, server_side| SystemSettings {
+            source: [("key".to_owned(), text.to_owned())].into(),
+            server_side,
+            ..SystemSettings::default()
+        };
+        assert!(of("a", true) == of("a", true));
+        assert!(of("a", true) != of("b", true));
+        assert!(of("a", true) != of("a", false));
+        assert!(of("a", true) != of("b", false));
+    }
+
+    /// Rules of comparisons and those of watches are apart; so are their problems (SE-178).
+    #[test]
+    fn rules_are_added_for_their_kinds_se_178() {
+        let mut settings = SystemSettings::default();
+        let places = json!({"jsonPointers": ["/spec/replicas"]});
+        settings.add_ignored("a", ("apps", "Deployment"), &places);
+        settings.add_ignored_updates("b", ("batch", "*"), &places);
+        let of = |rules: &[super::Rule]| -> Vec<(String, String)> {
+            rules.iter().map(|rule| (rule.group.clone(), rule.kind.clone())).collect()
+        };
+        assert_eq!(of(&settings.rules), [("apps".to_owned(), "Deployment".to_owned())]);
+        assert_eq!(of(&settings.update_rules), [("batch".to_owned(), "*".to_owned())]);
+        assert!(settings.problems.is_empty());
+
+        let wrong = json!({"jqPathExpressions": ["input"]});
+        settings.add_ignored("c", ("apps", "*"), &wrong);
+        settings.add_ignored_updates("d", ("batch", "*"), &wrong);
+        let errors: Vec<bool> = settings.problems.iter().map(|one| one.is_error).collect();
+        assert_eq!(errors, [true, false], "{:?}", settings.problems);
+        for (index, want) in [(0, [true, false]), (1, [false, true])] {
+            let problem = &settings.problems[index];
+            assert_eq!([DEPLOYMENT, JOB].map(|kind| problem.is_about(kind)), want, "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_about_the_kinds_that_both_globs_match() {
+        let mut settings = SystemSettings::default();
+        assert!(!settings.is_scripted(DEPLOYMENT));
+        let pair = |group: &str, kind: &str| (group.to_owned(), kind.to_owned());
+        settings.scripted = vec![pair("batch", "CronJob"), pair("app*", "Deploy*")];
+        assert!(settings.is_scripted(DEPLOYMENT));
+        assert!(!settings.is_scripted(JOB), "another kind of the group");
+        assert!(!settings.is_scripted(KindRef { group: "x", ..DEPLOYMENT }));
+    }
+
+    /// What stops nothing is named up to a number; errors always are.
+    #[test]
+    fn problems_that_stop_nothing_are_limited() {
+        let mut settings = SystemSettings::default();
+        for at in 0..MAX_PROBLEMS + 5 {
+            settings.problem(("*", "*"), format!("w{at}"), false);
+            settings.problem(("*", "*"), format!("e{at}"), true);
+        }
+        let of = |is_error| -> Vec<&str> {
+            let found = settings.problems.iter().filter(|one| one.is_error == is_error);
+            found.map(|one| one.message.as_str()).collect()
+        };
+        assert_eq!(of(true).len(), MAX_PROBLEMS + 5);
+        assert_eq!(of(true)[MAX_PROBLEMS], format!("e{MAX_PROBLEMS}"));
+        assert_eq!(of(false).len(), MAX_PROBLEMS + 1);
+        assert_eq!(of(false)[MAX_PROBLEMS - 1], format!("w{}", MAX_PROBLEMS - 1));
+        assert_eq!(of(false)[MAX_PROBLEMS], "argocd-cm has more problems than these");
+    }
+
+    #[test]
+    fn the_status_of_kinds_is_ignored_by_setting_se_163() {
+        let definition = KindRef {
+            group: "apiextensions.k8s.io",
+            version: "v1",
+            kind: "CustomResourceDefinition",
+        };
+        for (setting, want) in [
+            (IgnoredStatus::All, [true, true]),
+            (IgnoredStatus::Definitions, [false, true]),
+            (IgnoredStatus::None, [false, false]),
+        ] {
+            assert_eq!([JOB, definition].map(|kind| setting.covers(kind)), want, "{setting:?}");
+        }
+    }
+}

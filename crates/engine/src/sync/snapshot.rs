@@ -286,3 +286,82 @@ pub fn wave_delay(text: Option<&str>) -> SignedDuration {
     let seconds = text.and_then(|text| text.parse::<i32>().ok()).unwrap_or(2);
     SignedDuration::from_secs(seconds.max(0).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::SyncSnapshot;
+    use crate::sync::SyncPlan;
+    use crate::sync::tests::world::World;
+    use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode};
+
+    /// It was applied, or the operation is over and its source has the namespace (SE-202).
+    #[test]
+    fn the_namespace_is_as_an_operation_makes_it_se_202() {
+        let row = |group: &str, kind: &str, name: &str, status| ResourceResult {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            status,
+            ..ResourceResult::default()
+        };
+        let applied = row("", "Namespace", "default", ResultCode::Synced);
+        let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "default"}});
+        let (running, succeeded) = (OperationPhase::Running, OperationPhase::Succeeded);
+        let creates: fn(&mut SyncSnapshot) =
+            |seen| seen.operation.sync_options = vec!["CreateNamespace=true".to_owned()];
+        let tracks: fn(&mut SyncSnapshot) = |seen| seen.tracks_namespace = true;
+        let dry_run: fn(&mut SyncSnapshot) = |seen| {
+            seen.tracks_namespace = true;
+            seen.operation.dry_run = true;
+        };
+        let neither: fn(&mut SyncSnapshot) = |_| {};
+        let skipped = row("", "Namespace", "default", ResultCode::PruneSkipped);
+        for (name, change, phase, rows, target, want) in [
+            ("applied", creates, running, vec![applied.clone()], None, true),
+            ("applied, as it is tracked", tracks, running, vec![applied.clone()], None, true),
+            ("not by this operation", neither, running, vec![applied.clone()], None, false),
+            ("a dry run", dry_run, running, vec![applied], None, false),
+            ("no result", creates, running, vec![], None, false),
+            ("another result", creates, running, vec![skipped], None, false),
+            (
+                "another namespace",
+                creates,
+                running,
+                vec![row("", "Namespace", "other", ResultCode::Synced)],
+                None,
+                false,
+            ),
+            (
+                "another kind",
+                creates,
+                running,
+                vec![row("", "Pod", "default", ResultCode::Synced)],
+                None,
+                false,
+            ),
+            (
+                "another group",
+                creates,
+                running,
+                vec![row("x", "Namespace", "default", ResultCode::Synced)],
+                None,
+                false,
+            ),
+            ("declared, and over", creates, succeeded, vec![], Some(namespace("default")), true),
+            ("declared, and not over", creates, running, vec![], Some(namespace("default")), false),
+            ("another one declared", creates, succeeded, vec![], Some(namespace("other")), false),
+            ("another kind declared", creates, succeeded, vec![], Some(pod), false),
+        ] {
+            let mut seen = World::new([]).snapshot();
+            seen.targets = target.into_iter().map(Arc::new).collect();
+            change(&mut seen);
+            let plan = SyncPlan { phase, results: rows, ..SyncPlan::default() };
+            assert_eq!(seen.has_namespace(&plan), want, "{name}");
+        }
+    }
+}

@@ -149,3 +149,73 @@ fn first_fields(name: &str) -> &'static [&'static str] {
         _ => &[],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value};
+
+    use super::ordered_fields;
+
+    fn order(name: &str, fields: &[&str]) -> Vec<String> {
+        let object: Map<String, Value> =
+            fields.iter().map(|field| ((*field).to_owned(), Value::Null)).collect();
+        ordered_fields(name, &object).map(|(field, _)| field.to_owned()).collect()
+    }
+
+    /// Fields of a struct in the order of its type, all others in that of their names.
+    #[test]
+    fn fields_are_rendered_in_the_order_of_their_types() {
+        let types: [(&str, &[&str]); 37] = [
+            ("metadata", &["name", "labels", "annotations", "finalizers"]),
+            ("spec", &["source", "destination", "project", "info", "sources"]),
+            ("source", &["repoURL", "path", "helm", "chart"]),
+            ("sources", &["targetRevision", "kustomize", "directory", "ref", "name"]),
+            ("sourceHydrator", &["syncSource", "hydrateTo"]),
+            ("drySource", &["targetRevision", "path"]),
+            ("syncSource", &["targetBranch", "path"]),
+            ("helm", &["valueFiles", "releaseName", "fileParameters", "apiVersions"]),
+            ("kustomize", &["nameSuffix", "images", "version", "commonAnnotations"]),
+            ("patches", &["path", "patch", "target", "options"]),
+            ("target", &["version", "kind", "name"]),
+            ("directory", &["jsonnet", "exclude"]),
+            ("jsonnet", &["tlas", "libs"]),
+            ("plugin", &["name", "env", "parameters", "configMapRef"]),
+            ("parameters", &["value", "string", "map", "array"]),
+            ("destination", &["server", "namespace", "name"]),
+            ("syncPolicy", &["syncOptions", "retry", "managedNamespaceMetadata"]),
+            ("managedNamespaceMetadata", &["labels", "annotations"]),
+            ("ignoreDifferences", &["group", "kind", "jsonPointers", "jqPathExpressions"]),
+            ("list", &["template", "elementsYaml"]),
+            ("clusters", &["selector", "template", "values", "flatList"]),
+            ("clusterDecisionResource", &["name", "labelSelector"]),
+            ("selector", &["matchLabels", "matchExpressions"]),
+            ("labelSelector", &["matchLabels", "matchExpressions"]),
+            ("git", &["repoURL", "directories", "revision", "pathParamPrefix"]),
+            ("scmProvider", &["github", "bitbucket", "azureDevOps", "awsCodeCommit"]),
+            ("pullRequest", &["gitlab", "bitbucketServer", "azuredevops"]),
+            ("github", &["repo", "api"]),
+            ("gitea", &["owner", "api", "labels"]),
+            ("gitlab", &["group", "api", "topic", "labels", "caRef"]),
+            ("bitbucket", &["user", "repo", "api", "appPasswordRef"]),
+            ("bitbucketServer", &["project", "api", "basicAuth"]),
+            ("azureDevOps", &["organization", "api", "teamProject", "accessTokenRef"]),
+            ("azuredevops", &["project", "api", "labels"]),
+            ("awsCodeCommit", &["tagFilters", "role", "region"]),
+            ("filters", &["repositoryMatch", "pathsExist", "labelMatch", "branchMatch"]),
+            ("matchExpressions", &["key", "operator", "values", "a"]),
+        ];
+        for (name, want) in types {
+            assert_eq!(order(name, want), want, "{name}");
+            let mut by_name = want.to_vec();
+            by_name.sort_unstable();
+            assert_ne!(by_name, want, "{name} shows nothing");
+        }
+        for name in ["tokenRef", "appPasswordRef", "accessTokenRef", "passwordRef"] {
+            assert_eq!(order(name, &["key", "secretName"]), ["secretName", "key"], "{name}");
+        }
+        assert_eq!(order("basicAuth", &["passwordRef", "username"]), ["username", "passwordRef"]);
+        assert_eq!(order("caRef", &["a", "key"]), ["key", "a"]);
+        assert_eq!(order("other", &["b", "a"]), ["a", "b"]);
+        assert_eq!(order("metadata", &["z", "labels", "a", "name"]), ["name", "labels", "a", "z"]);
+    }
+}

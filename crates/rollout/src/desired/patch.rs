@@ -155,3 +155,125 @@ fn delete_from(target: Option<&mut Value>, value: &Value, path: &[String]) -> Re
 fn is_set(path: &[String]) -> bool {
     path == ["metadata", "finalizers"]
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::apply;
+
+    fn patched(patch: &Value) -> Result<Value, String> {
+        let mut application = json!({
+            "metadata": {"name": "a", "labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]},
+            "spec": {"project": "p", "source": {"path": "p", "helm": {"a": 1}}, "info": [1, 2]},
+        });
+        apply(&mut application, &patch.to_string())?;
+        Ok(application)
+    }
+
+    /// Objects merge, null deletes, lists are replaced, and finalizers are a set (AS-145).
+    #[test]
+    fn a_template_patch_is_a_strategic_merge_patch_as_145() {
+        let delete = "$deleteFromPrimitiveList/finalizers";
+        let metadata = |change: Value| json!({"metadata": change});
+        let spec = |change: Value| json!({"spec": change});
+        for (patch, at, want) in [
+            (
+                metadata(json!({"labels": {"a": null, "c": "3"}})),
+                "/metadata/labels",
+                json!({"b": "2", "c": "3"}),
+            ),
+            (metadata(json!({"labels": {"$patch": "delete"}})), "/metadata/labels", json!({})),
+            (
+                metadata(json!({"labels": {"$patch": "replace", "c": "3", "d": null}})),
+                "/metadata/labels",
+                json!({"c": "3"}),
+            ),
+            (
+                metadata(json!({"labels": {"$patch": "merge", "c": "3"}})),
+                "/metadata/labels",
+                json!({"a": "1", "b": "2", "c": "3"}),
+            ),
+            (
+                metadata(json!({"labels": {"$retainKeys": ["a"], "c": "3"}})),
+                "/metadata/labels",
+                json!({"a": "1", "c": "3"}),
+            ),
+            (
+                metadata(json!({"finalizers": ["y", "z"]})),
+                "/metadata/finalizers",
+                json!(["x", "y", "z"]),
+            ),
+            (metadata(json!({delete: ["x"]})), "/metadata/finalizers", json!(["y"])),
+            (
+                metadata(json!({delete: ["x"], "finalizers": ["x"]})),
+                "/metadata/finalizers",
+                json!(["y", "x"]),
+            ),
+            (spec(json!({"info": [3]})), "/spec/info", json!([3])),
+            (
+                spec(json!({"source": {"helm": {"b": 2}}})),
+                "/spec/source",
+                json!({"path": "p", "helm": {"a": 1, "b": 2}}),
+            ),
+            (spec(json!({"source": {"helm": "x"}})), "/spec/source/helm", json!("x")),
+            (
+                spec(json!({"new": {"a": null, "b": {"$patch": "delete"}}})),
+                "/spec/new",
+                json!({"b": {}}),
+            ),
+            (spec(json!({"project": "q"})), "/spec/project", json!("p")),
+            (
+                json!({"operation": {}, "status": {}}),
+                "",
+                json!({
+                    "metadata": {"name": "a", "labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]},
+                    "spec": {"project": "p", "source": {"path": "p", "helm": {"a": 1}}, "info": [1, 2]},
+                }),
+            ),
+        ] {
+            let got = patched(&patch).unwrap();
+            assert_eq!(got.pointer(at), Some(&want), "{patch}");
+        }
+        let mut none = json!({"spec": {}});
+        apply(&mut none, r#"{"spec": {"project": "q", "a": 1}}"#).unwrap();
+        assert_eq!(none, json!({"spec": {"a": 1}}), "no project is not changed either");
+        for text in ["", "null", "{}", "# nothing"] {
+            let mut same = json!({"spec": {"project": "p"}});
+            apply(&mut same, text).unwrap();
+            assert_eq!(same, json!({"spec": {"project": "p"}}), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_template_patch_names_its_place_as_147() {
+        for (patch, want) in [
+            (json!([]), "the rendered patch is not an object"),
+            (json!({"spec": 1}), "spec of the rendered patch is not an object"),
+            (json!({"metadata": "x"}), "metadata of the rendered patch is not an object"),
+            (
+                json!({"metadata": {"labels": {"a": 1}}}),
+                "metadata.labels.a of the rendered patch is not a string",
+            ),
+            (
+                json!({"metadata": {"annotations": {"a": []}}}),
+                "metadata.annotations.a of the rendered patch is not a string",
+            ),
+            (
+                json!({"spec": {"source": {"$patch": "x"}}}),
+                "spec.source: unknown directive $patch: x",
+            ),
+            (
+                json!({"spec": {"$deleteFromPrimitiveList/info": [1]}}),
+                "$deleteFromPrimitiveList/spec.info of the rendered patch: only entries of \
+                 metadata.finalizers can be removed; write the whole list instead",
+            ),
+            (
+                json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "x"}}),
+                "$deleteFromPrimitiveList/metadata.finalizers of the rendered patch is not a list",
+            ),
+        ] {
+            assert_eq!(patched(&patch).unwrap_err(), want, "{patch}");
+        }
+    }
+}

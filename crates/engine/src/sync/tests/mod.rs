@@ -11,4 +11,4 @@ mod retry;
 mod scenarios;
 mod scenarios_ends;
 mod traces;
-mod world;
+pub(super) mod world;

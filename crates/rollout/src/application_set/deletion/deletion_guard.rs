@@ -335,3 +335,106 @@ fn generator(place: &str) -> &str {
     let of = place.strip_suffix(']').and_then(|place| place.rsplit_once('['));
     of.map_or(place, |(generator, _)| generator)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, GeneratorHistory, emptied, emptied_since, found_nothing, over_hidden};
+    use crate::desired::inputs::Finding::{self, Ended, Nothing, Something};
+
+    fn found(all: &[(&str, Finding)]) -> Found {
+        all.iter().map(|(place, found)| ((*place).to_owned(), *found)).collect()
+    }
+
+    fn history(of: &[&str], found: &[&str]) -> GeneratorHistory {
+        GeneratorHistory {
+            of: of.iter().map(|&one| one.to_owned()).collect(),
+            generators: found.iter().map(|&one| one.to_owned()).collect(),
+        }
+    }
+
+    const GIT: &str = "spec.generators[0].git";
+    const LIST: &str = "spec.generators[1].list";
+    const MATRIX: &str = "spec.generators[0].matrix";
+    const FIRST: &str = "spec.generators[0].matrix.generators[0].git";
+    const SECOND: &str = "spec.generators[0].matrix.generators[1].list";
+
+    /// Of those inside of each other the inner ones, and nothing that has ended.
+    #[test]
+    fn an_emptied_generator_is_the_innermost_that_finds_nothing() {
+        let one = |place: &str, hash: &str| format!("{place}[{hash}]");
+        let (a, b) = (one(SECOND, "a"), one(SECOND, "b"));
+        for (all, want, generators) in [
+            (vec![(GIT, Something), (LIST, Something)], vec![], vec![]),
+            (vec![(GIT, Nothing), (LIST, Something)], vec![GIT], vec![GIT]),
+            (vec![(GIT, Ended)], vec![], vec![]),
+            (vec![(MATRIX, Nothing), (FIRST, Nothing)], vec![FIRST], vec![FIRST]),
+            (vec![(MATRIX, Nothing), (FIRST, Something)], vec![MATRIX], vec![MATRIX]),
+            (vec![(MATRIX, Nothing), (FIRST, Ended)], vec![], vec![]),
+            // Another one goes on.
+            (vec![(MATRIX, Nothing), (&a, Ended), (&b, Something)], vec![MATRIX], vec![MATRIX]),
+            // One evaluation of a generator finds something.
+            (vec![(&a, Nothing), (&b, Something)], vec![&a], vec![]),
+            (vec![(&a, Nothing), (&b, Nothing)], vec![&a, &b], vec![SECOND]),
+            // Not inside of each other.
+            (
+                vec![("g[0].a", Nothing), ("g[0].ab", Nothing)],
+                vec!["g[0].a", "g[0].ab"],
+                vec!["g[0].a", "g[0].ab"],
+            ),
+        ] {
+            let all = found(&all);
+            assert_eq!(emptied(&all, |_| true), want, "{all:?}");
+            assert_eq!(emptied(&all, |_| false), [] as [&str; 0], "{all:?}");
+            assert_eq!(found_nothing(&all).into_iter().collect::<Vec<_>>(), generators, "{all:?}");
+        }
+    }
+
+    /// What found something before, or is in the place of what did.
+    #[test]
+    fn a_generator_is_emptied_since_it_found_something() {
+        const SECRETS: &str = "spec.generators[0].clusters (cluster Secrets)";
+        const CLUSTERS: &str = "spec.generators[0].clusters";
+        let nothing = [(GIT, Nothing)];
+        let clusters = [(CLUSTERS, Something), (SECRETS, Nothing)];
+        for (name, before, of, all, want) in [
+            ("found before", history(&["a"], &[GIT]), &["a"][..], &nothing[..], vec![GIT]),
+            ("found nothing before", history(&["a"], &[]), &["a"], &nothing, vec![]),
+            ("in the place of another", history(&["a"], &[GIT]), &["b"], &nothing, vec![GIT]),
+            ("in the place of an empty one", history(&["a"], &[]), &["b"], &nothing, vec![]),
+            ("it has moved", history(&["b", "a"], &[LIST]), &["a"], &nothing, vec![]),
+            (
+                "a new one beside",
+                history(&["a"], &[LIST]),
+                &["b", "a"],
+                &[(GIT, Nothing), (LIST, Something)],
+                vec![],
+            ),
+            (
+                "not all of the new one is empty",
+                history(&["a"], &[GIT]),
+                &["b"],
+                &[(MATRIX, Something), (FIRST, Nothing)],
+                vec![],
+            ),
+            ("Secrets as before", history(&["a"], &[SECRETS]), &["a"], &clusters, vec![SECRETS]),
+            ("in their place", history(&["a"], &[SECRETS]), &["b"], &clusters, vec![SECRETS]),
+            ("in the place of git", history(&["a"], &[GIT]), &["b"], &clusters, vec![]),
+        ] {
+            let now = history(of, &[]);
+            assert_eq!(emptied_since(&before, &now, &found(all)), want, "{name}");
+        }
+    }
+
+    /// Any of the policies that cannot be read may limit deletions.
+    #[test]
+    fn hidden_policies_may_limit_deletions_as_st_050() {
+        let policies = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(over_hidden(&policies, 0), None);
+        assert_eq!(over_hidden(&[], 3), None);
+        assert_eq!(
+            over_hidden(&policies, 3).unwrap(),
+            "3 Applications would be deleted, and RolloutPolicies that may limit this cannot be \
+             read (a, b applied before)"
+        );
+    }
+}

@@ -86,3 +86,96 @@ fn element_of(path: &str) -> Option<(usize, &str)> {
     let (at, rest) = path.split_at(path.find(']')?);
     Some((at.parse().ok()?, rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{GeneratorHistory, outermost};
+
+    fn history(of: &[&str], found: &[&str]) -> GeneratorHistory {
+        GeneratorHistory {
+            of: of.iter().map(|&one| one.to_owned()).collect(),
+            generators: found.iter().map(|&one| one.to_owned()).collect(),
+        }
+    }
+
+    fn digests(of: &[&str]) -> Vec<String> {
+        of.iter().map(|&one| one.to_owned()).collect()
+    }
+
+    /// An element that moves within the list keeps what it found.
+    #[test]
+    fn what_generators_found_moves_with_them() {
+        let before = history(
+            &["a", "b", "b"],
+            &["spec.generators[0].git", "spec.generators[1].matrix.generators[0].list", "other"],
+        );
+        for (of, found, lost) in [
+            (
+                &["a", "b", "b"][..],
+                &[
+                    "spec.generators[0].git",
+                    "spec.generators[1].matrix.generators[0].list",
+                    "spec.generators[2].matrix.generators[0].list",
+                ][..],
+                &[][..],
+            ),
+            (
+                &["b", "a"],
+                &["spec.generators[0].matrix.generators[0].list", "spec.generators[1].git"],
+                &[],
+            ),
+            (
+                &["c", "a"],
+                &["spec.generators[1].git"],
+                &["spec.generators[1].matrix.generators[0].list"],
+            ),
+            (&[], &[], &["spec.generators[0].git", "spec.generators[1].matrix.generators[0].list"]),
+        ] {
+            assert_eq!(before.moved_to(&digests(of)), history(of, found), "{of:?}");
+            assert_eq!(before.not_in(&digests(of)), lost, "{of:?}");
+        }
+    }
+
+    #[test]
+    fn an_element_is_known_by_its_digest() {
+        let (before, later) = (history(&["a", "b"], &[]), history(&["c", "b"], &[]));
+        for (path, want) in [
+            ("spec.generators[1].git", true),
+            ("spec.generators[0].git", false),
+            ("spec.generators[2].git", false),
+            ("spec.generators[x].git", false),
+            ("spec.template", false),
+        ] {
+            assert_eq!(before.has_element(path, &later), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_in_the_outermost_generator() {
+        for (path, want) in [
+            ("spec.generators[3].git", Some("spec.generators[3].git")),
+            ("spec.generators[0].matrix.generators[1].git", Some("spec.generators[0].matrix")),
+            ("spec.generators[0].merge[1]", Some("spec.generators[0].merge")),
+            ("spec.generators[0].clusters (cluster Secrets)", Some("spec.generators[0].clusters")),
+            ("spec.generators[0]", None),
+            ("spec.generators", None),
+            ("spec.template.spec", None),
+        ] {
+            assert_eq!(outermost(path), want, "{path}");
+        }
+    }
+
+    /// What is stored is read again; anything else is no history.
+    #[test]
+    fn the_annotation_is_read_as_it_was_written() {
+        let own = history(&["a", "b"], &["spec.generators[0].git"]);
+        let set = |text: &str| json!({"metadata": {"annotations": {"wavegate.dev/found": text}}});
+        assert_eq!(GeneratorHistory::read(&set(&own.text())), Some(own));
+        for text in ["", "{}", "[]", r#"{"generators": []}"#, r#"{"found": []}"#] {
+            assert_eq!(GeneratorHistory::read(&set(text)), None, "{text}");
+        }
+        assert_eq!(GeneratorHistory::read(&json!({})), None);
+    }
+}

@@ -36,3 +36,38 @@ fn leaves(value: &Value, path: &mut String, fields: &mut Vec<String>) {
         path.truncate(end);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::patched_fields;
+
+    /// Each changed field by its path, but not what a rollout writes for itself.
+    #[test]
+    fn the_fields_of_a_patch_are_named_by_their_paths() {
+        let annotation = |name: &str| json!({"metadata": {"annotations": {name: "x"}}});
+        let cases: [(Value, &[&str]); 11] = [
+            (json!({}), &[]),
+            (
+                json!({"spec": {"source": {"path": "p", "ref": null}, "project": "p"}}),
+                &["spec.project", "spec.source.path", "spec.source.ref"],
+            ),
+            (json!({"spec": {"source": {}}}), &["spec.source"]),
+            (json!({"spec": {"sources": [{"a": 1}]}}), &["spec.sources"]),
+            (json!({"operation": {"sync": {"a": 1}}}), &[]),
+            (
+                json!({"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}),
+                &["metadata.labels.a"],
+            ),
+            (annotation("argocd.argoproj.io/refresh"), &[]),
+            (annotation("wavegate.dev/rollout"), &[]),
+            (annotation("wavegate.dev/run"), &[]),
+            (annotation("wavegate.dev/other"), &["metadata.annotations.wavegate.dev/other"]),
+            (json!({"metadata": {"uid": "u"}}), &["metadata.uid"]),
+        ];
+        for (body, want) in cases {
+            assert_eq!(patched_fields(&body), want, "{body}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Generators on their own: tables A.5 and A.16 of the ApplicationSet specification.
 
+mod providers;
 mod sources;
 
 use std::collections::BTreeMap;

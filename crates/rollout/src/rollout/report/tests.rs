@@ -1,5 +1,7 @@
 //! Reports of rollouts, from raw objects.
 
+mod states;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
