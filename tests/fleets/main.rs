@@ -16,6 +16,7 @@
 
 mod app;
 mod case;
+mod counts;
 mod fleets;
 mod intercept;
 mod judges;

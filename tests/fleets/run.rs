@@ -61,6 +61,7 @@ pub fn run(
             move || court.lock().is_settled()
         })),
         started: Some(started),
+        ..Setup::default()
     };
     panics::forget();
     let ended =

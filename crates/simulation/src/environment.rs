@@ -173,6 +173,7 @@ impl Environment<'_> {
             elects: self.scenario.replicas > 1,
             sources: Arc::new(Repositories::in_memory(self.sources.clone())),
             clock: Clock::of(now),
+            concurrent_updates: self.setup.concurrent_updates,
         };
         let client = self.server.client_as(&replica::client_name(number));
         let client = match &self.setup.client {

@@ -53,6 +53,7 @@ pub(super) struct Common {
     pub elects: bool,
     pub sources: Arc<Repositories>,
     pub clock: Clock,
+    pub concurrent_updates: Option<u16>,
 }
 
 /// The ConfigMap that the controllers read their settings from.
@@ -94,10 +95,10 @@ impl Replica {
 
 /// From its start to its end, as `wavegate run`.
 async fn process(number: usize, client: &Client, common: &Common) -> anyhow::Result<()> {
-    let Common { namespace, sources, clock, .. } = common;
+    let Common { namespace, sources, clock, concurrent_updates, .. } = common;
     let flags = Flags {
         namespace: Some(namespace.clone()),
-        concurrent_application_updates: Some(16),
+        concurrent_application_updates: Some(concurrent_updates.unwrap_or(16)),
         enable_leader_election: Some(common.elects),
         ..Flags::default()
     };

@@ -66,6 +66,8 @@ pub struct Setup {
     pub manifests: Option<Manifests>,
     /// Whether all is as it shall be at last: remedies are left out then.
     pub is_settled: Option<Box<dyn Fn() -> bool + Send>>,
+    /// How many Applications of a set are written at a time, instead of as many as in a demo.
+    pub concurrent_updates: Option<u16>,
     /// Is set when the change begins, by the clock of the API server as if never shifted.
     pub started: Option<Arc<OnceLock<Timestamp>>>,
 }

@@ -12,7 +12,7 @@ use wavegate_api::operation::RequestView;
 use wavegate_api::time::from_rfc3339;
 
 /// The reason of the Event at the end of an operation.
-const COMPLETED: &str = "OperationCompleted";
+pub const COMPLETED: &str = "OperationCompleted";
 
 /// What an Event is about, among those of the same reason: only Events about the same are
 /// counted together (SE-541).
@@ -44,6 +44,8 @@ pub struct ApplicationEvent {
     pub text: String,
     /// What identifies the change of the stored version.
     pub change: String,
+    /// The states before and after it, of a field of the status.
+    pub states: Option<[String; 2]>,
 }
 
 /// What a write changes in an Application: the stored version, and the one to be stored.
@@ -147,15 +149,16 @@ fn of_operation(before: &ApplicationView, after: &ApplicationView) -> Vec<Applic
 /// Changes of the sync status and of the health.
 fn of_comparison(before: &StatusView, after: &StatusView) -> Vec<ApplicationEvent> {
     let mut events = Vec::new();
-    let mut updated = |subject, text, change| {
+    let mut updated = |subject, text, change, states: [&str; 2]| {
         let updated = event(false, "ResourceUpdated", "Compare", text, change);
-        events.push(ApplicationEvent { subject, ..updated });
+        let states = Some(states.map(str::to_owned));
+        events.push(ApplicationEvent { subject, states, ..updated });
     };
     let (was, is) = (&before.sync.status, &after.sync.status);
     if was != is {
         let text = format!("Updated sync status: {was} -> {is}");
         let change = format!("{text} since {}", since(before));
-        updated(Subject::SyncStatus, text, change);
+        updated(Subject::SyncStatus, text, change, [was, is]);
     }
     let (was, is) = (&before.health, &after.health);
     if was.status != is.status {
@@ -166,7 +169,8 @@ fn of_comparison(before: &StatusView, after: &StatusView) -> Vec<ApplicationEven
         };
         let at = &was.last_transition_time;
         let since = if at.is_string() { at.to_string() } else { since(before) };
-        updated(Subject::Health, text, format!("{change} since {since}"));
+        let change = format!("{change} since {since}");
+        updated(Subject::Health, text, change, [&was.status, &is.status]);
     }
     events
 }
@@ -179,7 +183,8 @@ fn event(
     text: String,
     change: String,
 ) -> ApplicationEvent {
-    ApplicationEvent { warning, reason, action, subject: Subject::Reason, text, change }
+    let (subject, states) = (Subject::Reason, None);
+    ApplicationEvent { warning, reason, action, subject, text, change, states }
 }
 
 /// What was last compared, and of which operation it knew.

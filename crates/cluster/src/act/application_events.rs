@@ -97,9 +97,9 @@ pub fn left_by_deletion(to: &Events, application: &Value, text: String) {
 
 fn records(events: Vec<ApplicationEvent>) -> Vec<EventRecord> {
     let record = |event: ApplicationEvent| {
-        let ApplicationEvent { warning, reason, action, subject, text, change } = event;
+        let ApplicationEvent { warning, reason, action, subject, text, change, states } = event;
         let once = Some(Once::change(&change));
-        EventRecord { warning, reason, action, subject, text, once }
+        EventRecord { warning, reason, action, subject, text, once, states }
     };
     events.into_iter().map(record).collect()
 }

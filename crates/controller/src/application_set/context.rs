@@ -80,6 +80,15 @@ impl Read {
     }
 }
 
+/// What changed since the last reconcile of an ApplicationSet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The names of Applications.
+    names: BTreeSet<String>,
+    /// What other clients changed: the names of Applications again, `None` for something else.
+    news: BTreeSet<Option<String>>,
+}
+
 /// The state that all reconciles share.
 pub struct Context {
     /// What both controllers share.
@@ -91,8 +100,8 @@ pub struct Context {
     /// Cached state of each ApplicationSet between reconciles: everything can be computed
     /// again.
     pub memory: Mutex<HashMap<ObjectKey, SetMemory>>,
-    /// The names of Applications that changed since the last reconcile of their ApplicationSet.
-    pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
+    /// What changed since the last reconcile of each ApplicationSet.
+    pub(super) changed: Mutex<HashMap<ObjectKey, Changes>>,
     /// What each ApplicationSet generates: an Application of one may become that of another.
     pub claims: Mutex<BTreeMap<ObjectKey, Claim>>,
     /// The ApplicationSets whose repositories are read again, for others that wait.
@@ -227,12 +236,27 @@ impl Context {
     pub fn changed<'a>(&self, key: &ObjectKey, names: impl IntoIterator<Item = &'a str>) {
         let mut changed = self.changed.lock();
         let known = changed.entry(key.clone()).or_default();
-        known.extend(names.into_iter().map(str::to_owned));
+        known.names.extend(names.into_iter().map(str::to_owned));
+    }
+
+    /// Records that another client has changed an Application of an ApplicationSet; without a name,
+    /// something else that it depends on.
+    pub fn has_news(&self, key: &ObjectKey, name: Option<&str>) {
+        let mut changed = self.changed.lock();
+        let known = changed.entry(key.clone()).or_default();
+        known.names.extend(name.map(str::to_owned));
+        known.news.insert(name.map(str::to_owned));
+    }
+
+    /// Takes the news since the last time, or the last reconcile.
+    pub fn take_news(&self, key: &ObjectKey) -> BTreeSet<Option<String>> {
+        let mut changed = self.changed.lock();
+        changed.get_mut(key).map_or_else(BTreeSet::new, |changes| std::mem::take(&mut changes.news))
     }
 
     /// Takes the names of the changed Applications.
     pub fn take_changed(&self, key: &ObjectKey) -> BTreeSet<String> {
-        self.changed.lock().remove(key).unwrap_or_default()
+        self.changed.lock().remove(key).unwrap_or_default().names
     }
 }
 

@@ -33,6 +33,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod webhook;
+mod writes;
 mod written_part;
 
 use std::sync::Arc;
@@ -167,7 +168,12 @@ async fn enqueue_changes(
             None => queue.enqueue(key, Request(true)),
         }
     };
-    let enqueue = |key: &ObjectKey| enqueue_within(key, None);
+    let enqueue = |key: &ObjectKey| {
+        if context.is_watched(&key.namespace) {
+            context.has_news(key, None);
+            queue.enqueue(key, Request(true));
+        }
+    };
     while let Some(change) = changes.recv().await {
         match change.kind {
             // Own writes need no reconcile.
@@ -187,7 +193,10 @@ async fn enqueue_changes(
                 // Most clusters have Applications of no set as well.
                 let is_again = !keys.is_empty() && is_compared_again(&change);
                 for key in &keys {
-                    context.changed(key, [change.key.name.as_str()]);
+                    match change.origin {
+                        Origin::ApplicationSets => context.changed(key, [&*change.key.name]),
+                        _ => context.has_news(key, Some(&change.key.name)),
+                    }
                     enqueue_within(key, is_again.then_some(COMPARED_AGAIN));
                 }
             }

@@ -32,6 +32,9 @@ pub struct ReconcilePace {
     pub not_before: Instant,
     /// And so long after the event that triggers it.
     pub lead: Duration,
+    /// From when on writes that nothing waits for give way to it: they have taken as long as the
+    /// decision, which would be made for each of them otherwise.
+    pub writes_until: Instant,
 }
 
 impl ReconcilePace {
@@ -45,7 +48,9 @@ impl ReconcilePace {
             PACE
         };
         let least = Duration::from_millis((applications / PER_MILLISECOND) as u64);
+        let took = (ended - began).max(least);
         let not_before = ended + ((ended - began) * times).max(least).min(longest);
-        Self { not_before, lead: least.clamp(SHORTEST, PACE.1) }
+        let lead = least.clamp(SHORTEST, PACE.1);
+        Self { not_before, lead, writes_until: not_before.max(ended + took) }
     }
 }

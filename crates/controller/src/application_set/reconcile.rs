@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use super::memory::{SetMemory, redact};
 use super::observe::{MayRead, UnreadInput};
 use super::pace::ReconcilePace;
 use super::repositories::Reading;
-use super::written_part::WrittenPart;
+use super::writes::write;
 use super::{dry_run, log, notify, policies, run_record};
 use crate::error::ReconcileError;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
@@ -31,7 +32,6 @@ use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, NextReconcile};
 use wavegate_rollout::application_set::deletion::{Presence, Stuck};
-use wavegate_rollout::application_set::plan::outcome::WriteOutcome;
 use wavegate_rollout::application_set::reconcile;
 use wavegate_rollout::application_set::status::error_status;
 use wavegate_rollout::application_set::status::events::{self, SetEvent};
@@ -61,6 +61,7 @@ pub async fn reconcile(
     memory: &mut SetMemory,
     conflicts: u32,
 ) -> Result<Reconciled, ReconcileError> {
+    let began = Instant::now();
     let mut decided = decide(object, context, memory).await;
     if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
         let unsure = &decided.decision.unsure;
@@ -120,7 +121,9 @@ pub async fn reconcile(
     log::decided(&mut memory.logged, &decision);
     publish(object, context, &decision.events);
     log::patches(&decision.writes);
-    let (outcomes, is_postponed) = write(&set, context, &decision, memory).await;
+    let writer = writer(&set, context);
+    let (outcomes, is_postponed) =
+        write((&writer, &object.key()), context, &decision, memory, began).await;
     memory.asked.record(decision.behind(), &decision.writes, &outcomes, &memory.existing, now);
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
@@ -229,7 +232,7 @@ async fn decide_once(
     let mut taken = std::mem::take(memory);
     let work = move || {
         let _entered = span.entered();
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         let now = context.core.clock.now();
         // Writes since the request are newer than the request. Another ApplicationSet of
         // this name is reconciled on its own.
@@ -248,7 +251,7 @@ async fn decide_once(
             log::generated(&mut taken.logged, generated);
         }
         let decision = decide_with_shares(&object.key(), &set, &context, &mut taken, now);
-        let ended = tokio::time::Instant::now();
+        let ended = Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
         let in_flight: u64 = steps.map(|step| step.in_flight).sum();
         let applications = taken.generated.as_ref().map_or(0, |made| made.applications.len());
@@ -319,33 +322,6 @@ fn record(
         .map(|snapshot| report::record_outcome(&snapshot, decision, carried, &mut reported));
     memory.reported = reported;
     recorded
-}
-
-/// How many Applications a reconcile of a rollout writes besides the operations that it starts: so
-/// many, or one in so many of a larger set, since a decision goes over the whole set each time. The
-/// first step is synced while the rest is written.
-const WRITES: (usize, usize) = (16, 100);
-
-/// Writes the Applications; whether some are left for the next reconcile, which begins at once.
-async fn write(
-    set: &StoredApplicationSet,
-    context: &Context,
-    decision: &Decision,
-    memory: &mut SetMemory,
-) -> (Vec<WriteOutcome>, bool) {
-    let writes = &decision.writes;
-    let most = match &decision.rollout {
-        Some(plan) if !memory.part.is_planned_again(writes) => {
-            WRITES.0.max((plan.entries.len() + writes.creates.len()) / WRITES.1)
-        }
-        _ => usize::MAX,
-    };
-    let (outcomes, is_postponed) = writer(set, context).write(writes, most).await;
-    memory.part = match is_postponed {
-        true => WrittenPart::of(writes, &outcomes),
-        false => WrittenPart::default(),
-    };
-    (outcomes, is_postponed)
 }
 
 fn writer(set: &StoredApplicationSet, context: &Context) -> Writer {

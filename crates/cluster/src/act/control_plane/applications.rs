@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
@@ -40,13 +41,17 @@ impl Writer {
     }
 
     /// Applies a plan: first the operations to start, then creations and other patches by their
-    /// steps, in parallel. All are tried when some fail (AS-157). Otherwise at most `most` are
-    /// written besides the operations: the second result is whether some are left, since what the
-    /// first ones need next must not wait for thousands of others.
+    /// steps, in parallel. All are tried when some fail (AS-157). Otherwise those besides the
+    /// operations end as soon as they give way: the second result is whether some are left, since
+    /// what the first ones need next must not wait for thousands of others.
     ///
     /// Deletions follow only when all other writes succeeded (AS-148): an Application
     /// that was renamed must exist under its new name before the old one is deleted.
-    pub async fn write(&self, plan: &WritePlan, most: usize) -> (Vec<WriteOutcome>, bool) {
+    pub async fn write(
+        &self,
+        plan: &WritePlan,
+        gives_way: impl Fn() -> bool,
+    ) -> (Vec<WriteOutcome>, bool) {
         // Less urgent writes do not delay the start of a sync.
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
         let starts = starts.into_iter().map(Write::Patch);
@@ -56,7 +61,20 @@ impl Writer {
         let mut rest: Vec<_> = creates.chain(patches).collect();
         rest.sort_by_key(Write::step);
         let mut rest = rest.into_iter();
-        outcomes.extend(self.all(rest.by_ref().take(most), self.parallel).await);
+        let mut running = FuturesOrdered::new();
+        // At least one, so that they end.
+        let mut may_begin = true;
+        loop {
+            while may_begin && running.len() < self.parallel {
+                let Some(write) = rest.next() else { break };
+                running.push_back(self.one(write));
+                may_begin = !gives_way();
+            }
+            let Some(outcome) = running.next().await else { break };
+            outcomes.push(outcome);
+            may_begin = may_begin && !gives_way();
+        }
+        drop(running);
         if !outcomes.iter().any(WriteOutcome::is_lacking) && rest.len() > 0 {
             return (outcomes, true);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::record::{EventRecord, Subject};
+use super::record::{COMPLETED, EventRecord, Subject};
 
 /// Events of an object with the same reason and subject within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);
@@ -81,17 +81,29 @@ impl Pending {
         now: Timestamp,
     ) {
         let (uid, same) = (uid(&about), Same::of(&record));
+        let has_end = self.has_end(uid);
         let queue = if record.is_routine() { &mut self.routine } else { &mut self.important };
         let place = self.places.get(uid).and_then(|places| place_of(places, &same));
-        if let Some(waiting) = place.and_then(|place| queue.get_mut(&place)) {
+        if let Some((place, waiting)) = place.and_then(|at| Some((at, queue.get_mut(&at)?))) {
+            let start = waiting.record.states.as_ref().map(|[start, _]| start.clone());
+            let end = record.states.as_ref().map(|[_, end]| end);
+            // A sync takes it back to the state before: the end of the operation says all of it.
+            if start.is_some() && start.as_ref() == end && has_end {
+                queue.remove(&place);
+                self.forget(uid, &same);
+                return;
+            }
             let is_known = record.once.is_some() && record.once == waiting.record.once;
             waiting.count = waiting.count.saturating_add(i32::from(!is_known));
             (waiting.last, waiting.record) = (now, record);
+            if let (Some(start), Some([first, _])) = (start, &mut waiting.record.states) {
+                *first = start;
+            }
             return;
         }
         // The Event at the end of an operation replaces the one at its start, unless that is
         // the only record that nobody has requested it.
-        if record.reason == "OperationCompleted" {
+        if record.reason == COMPLETED {
             let start = Same {
                 reason: "OperationStarted",
                 subject: Subject::Reason,
@@ -111,6 +123,12 @@ impl Pending {
         let waiting = Waiting { component, about, record, count: 1, first: now, last: now };
         queue.insert(self.next, waiting);
         self.next += 1;
+    }
+
+    /// Whether the end of an operation of an object that has succeeded is not written yet.
+    fn has_end(&self, uid: &str) -> bool {
+        let is_end = |(one, _): &(Same, u64)| one.reason == COMPLETED && !one.warning;
+        self.places.get(uid).is_some_and(|places| places.iter().any(is_end))
     }
 
     /// When the next Event may be written. Events that are not routine are due at once.

@@ -1,6 +1,7 @@
 //! What an Event says.
 
 use super::once::Once;
+pub(super) use wavegate_application::events::COMPLETED;
 pub use wavegate_application::events::Subject;
 
 /// Content of an Event.
@@ -19,6 +20,8 @@ pub struct EventRecord {
     /// What identifies it among the Events of the object. Published again, after a conflict
     /// or by another process, it is the same Event. `None`: each one is an Event.
     pub once: Option<Once>,
+    /// The states before and after it, of a field of a status: a change and its way back may be none.
+    pub states: Option<[String; 2]>,
 }
 
 impl EventRecord {
@@ -29,7 +32,7 @@ impl EventRecord {
         action: &'static str,
         text: String,
     ) -> Self {
-        Self { warning, reason, action, subject: Subject::Reason, text, once: None }
+        Self { warning, reason, action, subject: Subject::Reason, text, once: None, states: None }
     }
 
     /// Whether it is dropped first, and counted together with others of the same subject.

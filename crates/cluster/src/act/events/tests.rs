@@ -70,6 +70,41 @@ fn each_field_of_the_status_has_its_own_event() {
     assert_eq!(rest(&mut pending), want);
 }
 
+/// A new revision made two Events: that it was Synced again, and that it was deployed.
+#[test]
+fn a_sync_that_restores_a_state_before_its_event_has_only_that_of_its_end() {
+    let moved = |subject, from: &str, to: &str| EventRecord {
+        states: Some([from, to].map(str::to_owned)),
+        ..updated(subject, &format!("{from} -> {to}"))
+    };
+    let mut pending = Pending::default();
+    let mut add = |name: &str, record| pending.add("c", about(name), record, at(0));
+    let end = || record(false, "OperationCompleted", "succeeded");
+    for name in ["synced", "drifted", "missing", "worse"] {
+        add(name, moved(Subject::SyncStatus, "Synced", "OutOfSync"));
+    }
+    add("synced", moved(Subject::Health, "Healthy", "Progressing"));
+    add("synced", moved(Subject::Health, "Progressing", "Degraded"));
+    for name in ["synced", "missing", "worse"] {
+        add(name, end());
+    }
+    add("synced", moved(Subject::SyncStatus, "OutOfSync", "Synced"));
+    add("synced", moved(Subject::Health, "Degraded", "Healthy"));
+    // Without an operation, and to another state.
+    add("drifted", moved(Subject::SyncStatus, "OutOfSync", "Synced"));
+    add("worse", moved(Subject::SyncStatus, "OutOfSync", "Unknown"));
+    let want = [
+        ("OutOfSync -> Synced", 2),
+        ("Synced -> OutOfSync", 1),
+        ("OutOfSync -> Unknown", 2),
+        ("succeeded", 1),
+        ("succeeded", 1),
+        ("succeeded", 1),
+    ];
+    assert_eq!(rest(&mut pending), want.map(|(text, count)| (text.to_owned(), count)));
+    assert_eq!(pending.take_about("uid of synced"), []);
+}
+
 #[test]
 fn steps_and_warnings_keep_their_texts_and_wait_for_nothing() {
     let mut pending = Pending::default();

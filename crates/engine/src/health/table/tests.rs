@@ -188,6 +188,10 @@ fn patterns_match_whole_texts() {
         ("a*b", "ab ", false),
         ("", "x", false),
         ("*x*x", "x", false),
+        ("a?c", "a\u{e4}c", true),
+        ("*?c", "\u{e4}c", true),
+        ("*\u{e4}", "\u{e5}\u{e4}", true),
+        ("??", "\u{e4}", false),
     ];
     for (pattern, text, want) in cases {
         assert_eq!(glob_matches(pattern, text), want, "{pattern} {text}");
