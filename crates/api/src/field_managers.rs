@@ -9,14 +9,14 @@ use crate::annotations::{PAUSED, PAUSED_BY};
 
 /// What people ask for in a field, beside the field in which the commands write who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestedField {
     /// An ApplicationSet is paused by its annotation.
     Pause,
     /// A run skips Applications: `spec.skip`, and `spec.skips`.
     Skip,
 }
 
-impl Asked {
+impl RequestedField {
     const ALL: [Self; 2] = [Self::Pause, Self::Skip];
 
     /// The field, and the one with who asked: where both are, and the name of each.
@@ -49,11 +49,14 @@ impl Asked {
     }
 }
 
-/// What [`Asked::manager`] reads of managed fields, as managed fields; `None` if that is nothing,
+/// What [`RequestedField::manager`] reads of managed fields, as managed fields; `None` if that is nothing,
 /// which a look at the text shows for most objects. All else of them is large and is not needed.
 pub fn about_requests(managed_fields: &RawValue) -> Option<Value> {
     let text = managed_fields.get();
-    if !Asked::ALL.iter().any(|asked| text.contains(&format!("\"f:{}\"", asked.fields().1[0]))) {
+    if !RequestedField::ALL
+        .iter()
+        .any(|asked| text.contains(&format!("\"f:{}\"", asked.fields().1[0])))
+    {
         return None;
     }
     let entries: Vec<Entry> = serde_json::from_str(text).ok()?;
@@ -75,7 +78,7 @@ impl Entry {
     /// The entry with nothing but fields that people set.
     fn reduced(&self) -> Option<Value> {
         let mut kept = Map::new();
-        for asked in Asked::ALL {
+        for asked in RequestedField::ALL {
             let (path, names) = asked.fields();
             let keys: Vec<String> = path.iter().map(|step| format!("f:{step}")).collect();
             let pointer: String = keys.iter().map(|key| format!("/{key}")).collect();
@@ -108,7 +111,7 @@ mod tests {
     }
 
     /// Whole managed fields and those that are kept give the same.
-    fn manager(asked: Asked, entries: &[Value]) -> Option<String> {
+    fn manager(asked: RequestedField, entries: &[Value]) -> Option<String> {
         let whole = json!({"managedFields": entries});
         let found = asked.manager(&whole);
         let raw: Box<RawValue> = serde_json::value::to_raw_value(entries).unwrap();
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_request_is_of_who_set_the_field_st_071() {
-        let pause = |entries: &[Value]| manager(Asked::Pause, entries);
+        let pause = |entries: &[Value]| manager(RequestedField::Pause, entries);
         assert_eq!(pause(&[]), None);
         let other = annotations(&["x/paused", "wavegate.dev/paused-not"]);
         assert_eq!(pause(&[entry("kubectl", other)]), None);
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(pause(&[field, ours]), None);
         assert_eq!(pause(&[entry("", annotations(&[PAUSED]))]), None);
 
-        let skip = |fields: Value| manager(Asked::Skip, &[entry("kubectl-patch", fields)]);
+        let skip = |fields: Value| manager(RequestedField::Skip, &[entry("kubectl-patch", fields)]);
         assert_eq!(skip(json!({"f:spec": {"f:skip": {}}})), Some("kubectl-patch".into()));
         assert_eq!(skip(json!({"f:spec": {"f:skip": {}, "f:skips": {}}})), None);
         assert_eq!(skip(json!({"f:status": {"f:skip": {}}})), None);

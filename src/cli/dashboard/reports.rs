@@ -207,7 +207,10 @@ async fn application(
 ) -> ApplicationDocument {
     let now = Timestamp::now();
     let (mut explanation, applications) = match found {
-        Some(found) => (explain::of_set(&found, live.name(), explain::conditions(&live), now), found.applications),
+        Some(found) => (
+            explain::of_set(&found, live.name(), explain::conditions(&live), now),
+            found.applications,
+        ),
         None => {
             let only = BTreeMap::from([(live.name().to_owned(), Arc::clone(&live))]);
             (explain::of_none(&live, now), only)

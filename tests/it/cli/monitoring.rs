@@ -55,7 +55,8 @@ fn queries() -> Vec<(String, String)> {
                 let query = target["expr"].as_str().unwrap();
                 let query = query.replace("$namespace", ".*").replace("$set", ".*");
                 assert!(!query.contains('$'), "{panel_title}: {query}");
-                found.push((format!("{title}: {panel_title}"), query));
+                let place = format!("{title}: {panel_title}, {}", target["refId"]);
+                found.push((place, query));
             }
         }
     }
@@ -173,25 +174,22 @@ async fn queries_ask_for_what_is_exported() {
     let running = Running::start(&cluster, &arguments, &[]);
     let leads = "leader_election_master_status{name=\"58ac56fa.applicationsets.argoproj.io\"} 1";
     let until = std::time::Instant::now() + WAIT;
-    let text = loop {
-        let text = request(&address, "GET /metrics HTTP/1.1", b"").await.unwrap_or_default();
-        if text.contains(leads) && text.contains("# EOF") {
-            break text;
-        }
-        assert!(std::time::Instant::now() < until, "{text} {}", running.log());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
     // In this format the name of a counter has no suffix here. What has counted nothing yet has no
     // family: those are of rollouts, and their own tests have them.
-    let is_exported = |metric: &String| {
-        let family = metric.trim_end_matches("_total");
-        text.contains(&format!("# TYPE {family} "))
-    };
-    let later: Vec<_> = asked.iter().filter(|metric| !is_exported(metric)).collect();
     let of_rollouts = ["step_duration_seconds", "transitions_total"];
-    assert_eq!(
-        later,
-        of_rollouts.map(|name| format!("argocd_appset_rollout_{name}")).iter().collect::<Vec<_>>(),
-        "{text}"
-    );
+    let of_rollouts = of_rollouts.map(|name| format!("argocd_appset_rollout_{name}"));
+    loop {
+        let text = request(&address, "GET /metrics HTTP/1.1", b"").await.unwrap_or_default();
+        let is_exported = |metric: &&String| {
+            let family = metric.trim_end_matches("_total");
+            text.contains(&format!("# TYPE {family} "))
+        };
+        let later: Vec<_> = asked.iter().filter(|metric| !is_exported(metric)).collect();
+        if text.contains(leads) && later == of_rollouts.iter().collect::<Vec<_>>() {
+            break;
+        }
+        let is_over = std::time::Instant::now() >= until;
+        assert!(!is_over, "{later:?} are not exported: {text} {}", running.log());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::policies::Reports;
-use wavegate_api::field_managers::Asked;
+use wavegate_api::field_managers::RequestedField;
 use wavegate_api::policy::understood_policy_spec;
 use wavegate_api::run::{RolloutRunSpec, RolloutRunStatus};
 use wavegate_api::{ObjectKey, Raw, ReadError, read_typed};
@@ -114,7 +114,7 @@ impl Run {
         }
         match object.read::<Fields>() {
             Ok(Fields { metadata, spec, status }) => {
-                let skip_manager = Asked::Skip.manager(&metadata);
+                let skip_manager = RequestedField::Skip.manager(&metadata);
                 Self { object, spec, skip_manager, status, unreadable: None }
             }
             Err(_) => Self::read_apart(object),
@@ -140,7 +140,7 @@ impl Run {
             tracing::warn!(run = %object.key(), %error, "cannot read the RolloutRun");
         }
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
-        let skip_manager = Asked::Skip.manager(&value["metadata"]);
+        let skip_manager = RequestedField::Skip.manager(&value["metadata"]);
         Self { object, spec, skip_manager, status, unreadable }
     }
 

@@ -23,7 +23,7 @@ use wavegate_api::application_set::{
     ApplicationSetCondition, ApplicationSetHealth, ApplicationSetSummary, RolloutStatus,
 };
 use wavegate_api::conditions::application_set as condition;
-use wavegate_api::field_managers::Asked;
+use wavegate_api::field_managers::RequestedField;
 use wavegate_api::{Raw, read_leniently};
 
 /// The most characters of the message of a condition.
@@ -81,7 +81,7 @@ impl StoredApplicationSet {
             found: GeneratorHistory::read(set),
             approved_deletions: annotation_of(set, APPROVED_DELETIONS).map(str::to_owned),
             paused: annotation_of(set, PAUSED).map(str::to_owned),
-            paused_by: Asked::Pause
+            paused_by: RequestedField::Pause
                 .manager(&set["metadata"])
                 .or_else(|| annotation_of(set, PAUSED_BY).map(str::to_owned)),
             resumed_by: annotation_of(set, RESUMED_BY).map(str::to_owned),

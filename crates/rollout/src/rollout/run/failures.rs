@@ -74,7 +74,7 @@ pub fn failure_of(
 }
 
 /// How many Applications failed, in whatever way.
-pub fn total(failures: &[RunFailure]) -> i64 {
+pub fn failed_applications(failures: &[RunFailure]) -> i64 {
     failures.iter().fold(0, |all, one| all.saturating_add(one.count.max(0)))
 }
 
