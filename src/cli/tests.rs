@@ -152,7 +152,7 @@ fn explain_summarizes_and_names_the_resource() {
             json!({"rollout": {"step": 2, "steps": 2, "progress": "2/2"},
                 "conditions": [{"type": "DeletionsHeld", "status": "True", "reason": "TooManyDeletions", "message": "3 wait"}]}),
             vec![],
-            "shop holds deletions until a person approves them: all 2 steps are complete",
+            "shop holds deletions until a person approves them: there is no Application: the generators find none",
         ),
         (
             "complete, but for one that no step selects",

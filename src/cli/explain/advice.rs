@@ -292,11 +292,16 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         | WaitKind::FailureBudget
         | WaitKind::Quarantined
         | WaitKind::HeldBack => wait.message.clone().into(),
-        WaitKind::Skipped => match run.filter(|run| run.phase().has_ended()) {
-            Some(_) => format!("the next run takes it; to sync it before that: {}", own("sync")),
-            None => format!("to take it into the run again: {} --undo", own("skip")),
-        }
-        .into(),
+        WaitKind::Skipped => match run.map(|run| run.phase()) {
+            // Its target is in quarantine.
+            Some(RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack) => {
+                Action::nothing("the next run takes it")
+            }
+            Some(phase) if phase.has_ended() => {
+                format!("the next run takes it; to sync it before that: {}", own("sync")).into()
+            }
+            _ => format!("to take it into the run again: {} --undo", own("skip")).into(),
+        },
         WaitKind::Soak => Action::nothing("it continues when its time has passed"),
         WaitKind::RollingBack => Action::nothing("what the run started is taken back"),
         WaitKind::RollbackFailed => wait.message.clone().into(),
