@@ -94,7 +94,11 @@ fn run() -> Result<bool, Fault> {
             .collect();
         verdicts.extend(judge::judge(program, &ids, jobs.parse()?)?);
     }
-    Ok(report(&mutants, &verdicts) >= required.parse()?)
+    let is_enough = report(&mutants, &verdicts) >= required.parse()?;
+    if !is_enough {
+        eprintln!("tests/mutants: less than {required} % are caught; write the missing tests");
+    }
+    Ok(is_enough)
 }
 
 /// Writes what was found, and returns how many percent are caught.
