@@ -25,6 +25,8 @@ use wavegate_engine::merge_patch::merge_patch;
 
 mod automation;
 mod deletions;
+mod operations;
+mod pairs;
 mod rounds;
 mod waits;
 

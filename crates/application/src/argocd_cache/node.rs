@@ -295,3 +295,142 @@ fn revision(object: &Value) -> Option<i64> {
     };
     number.filter(|number| *number > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(api_version: &str, kind: &str, name: &str) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "n"}})
+    }
+
+    fn with(mut object: Value, changes: &Value) -> Value {
+        json_patch::merge(&mut object, changes);
+        object
+    }
+
+    /// What an object belongs to, and the claims that belong to it (CA-305, CA-313).
+    #[test]
+    fn relations_are_read_from_manifests_ca_313() {
+        let owner =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}]);
+        let owned = json!({"metadata": {"ownerReferences": owner}});
+        let annotated = |annotations: Value| json!({"metadata": {"annotations": annotations}});
+        let account = json!({"kubernetes.io/service-account.name": "a"});
+        let with_uid = json!({"kubernetes.io/service-account.name": "a",
+            "kubernetes.io/service-account.uid": "x"});
+        let token = json!({"type": "kubernetes.io/service-account-token"});
+        let group = json!({"olm.operatorGroup": "g"});
+        let templates = json!({"spec": {"volumeClaimTemplates": [
+            {"metadata": {"name": "data"}}, {"metadata": {}}]}});
+        let key = |group: &str, kind: &str, name: &str| {
+            Parent::Key(ResourceKey::new(group, kind, "n", name))
+        };
+        let claim = |name: &str| ResourceKey::new("", "PersistentVolumeClaim", "n", name);
+        let csv = |annotations: &Value| {
+            with(object("operators.coreos.com/v1", "ClusterServiceVersion", "c"), annotations)
+        };
+        let service_account = key("", "ServiceAccount", "a");
+        for (object, parents, claims) in [
+            (object("v1", "Pod", "p"), vec![], vec![]),
+            (with(object("v1", "Pod", "p"), &owned), vec![Parent::Uid("u".into())], vec![]),
+            (object("v1", "Endpoints", "e"), vec![key("", "Service", "e")], vec![]),
+            (with(object("v1", "Endpoints", "e"), &owned), vec![Parent::Uid("u".into())], vec![]),
+            (object("x.io/v1", "Endpoints", "e"), vec![], vec![]),
+            (
+                with(with(object("v1", "Secret", "s"), &token), &annotated(account.clone())),
+                vec![service_account],
+                vec![],
+            ),
+            (
+                with(with(object("v1", "Secret", "s"), &token), &annotated(with_uid)),
+                vec![Parent::Uid("x".into())],
+                vec![],
+            ),
+            (with(object("v1", "Secret", "s"), &token), vec![], vec![]),
+            (with(object("v1", "Secret", "s"), &annotated(account)), vec![], vec![]),
+            (
+                csv(&annotated(group)),
+                vec![key("operators.coreos.com", "OperatorGroup", "g")],
+                vec![],
+            ),
+            (csv(&json!({})), vec![], vec![]),
+            (
+                object("v1", "PersistentVolumeClaim", "data-s-12"),
+                vec![Parent::Claim(claim("data-s-"))],
+                vec![],
+            ),
+            (object("v1", "PersistentVolumeClaim", "data-s-"), vec![], vec![]),
+            (object("v1", "PersistentVolumeClaim", "data12"), vec![], vec![]),
+            (object("x.io/v1", "PersistentVolumeClaim", "data-s-1"), vec![], vec![]),
+            (object("v1", "Pod", "data-s-1"), vec![], vec![]),
+            (
+                with(object("apps/v1", "StatefulSet", "s"), &templates),
+                vec![],
+                vec![claim("data-s-")],
+            ),
+            (with(object("apps/v1", "Deployment", "s"), &templates), vec![], vec![]),
+            (with(object("x.io/v1", "StatefulSet", "s"), &templates), vec![], vec![]),
+        ] {
+            assert_eq!(object_relations(&object), Relations { parents, claims }, "{object}");
+        }
+        let node = TreeEntry::of(
+            &with(object("v1", "Pod", "p"), &owned),
+            &ShownLabels::default(),
+            &Checks::default(),
+        );
+        let references = json!([{"group": "apps", "version": "v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}]);
+        assert_eq!(serde_json::to_value(node.0.node.parent_refs).unwrap(), references);
+    }
+
+    /// Details of any kind; those of Pods and Nodes by group and kind (CA-312, CA-320 … CA-323).
+    #[test]
+    fn details_depend_on_group_and_kind_ca_320() {
+        let annotated = |key: &str, text: &str| json!({"metadata": {"annotations": {key: text}}});
+        let workload = "deployment.kubernetes.io/revision";
+        let rollout = "rollout.argoproj.io/revision";
+        let deployment = || object("apps/v1", "Deployment", "d");
+        let application =
+            |api: &str, kind: &str| with(object(api, kind, "a"), &annotated(MANAGED_BY_URL, "u"));
+        let labelled = json!({"metadata": {"labels": {"l": "1", "m": "2"}}});
+        for (object, want) in [
+            (with(deployment(), &annotated(workload, "3")), vec!["Revision=Rev:3"]),
+            (with(deployment(), &annotated(rollout, "4")), vec!["Revision=Rev:4"]),
+            (with(deployment(), &annotated(workload, "0")), vec![]),
+            (with(deployment(), &annotated(workload, "-1")), vec![]),
+            (with(deployment(), &annotated(workload, "x")), vec![]),
+            (
+                with(object("apps/v1", "ControllerRevision", "c"), &json!({"revision": 1})),
+                vec!["Revision=Rev:1"],
+            ),
+            (application("argoproj.io/v1alpha1", "Application"), vec!["managed-by-url=u"]),
+            (application("argoproj.io/v1alpha1", "Rollout"), vec![]),
+            (application("x.io/v1", "Application"), vec![]),
+            (with(deployment(), &labelled), vec!["l=1"]),
+        ] {
+            let labels = ShownLabels { custom: vec!["l".into(), "k".into()], of_nodes: Vec::new() };
+            let (entry, _) = TreeEntry::of(&object, &labels, &Checks::default());
+            let shown = serde_json::to_value(&entry.node.info).unwrap();
+            let text = |one: &Value| {
+                format!("{}={}", one["name"].as_str().unwrap(), one["value"].as_str().unwrap())
+            };
+            let shown: Vec<String> = shown.as_array().unwrap().iter().map(text).collect();
+            assert_eq!(shown, want, "{object}");
+        }
+        for (api, kind, pod, host) in [
+            ("v1", "Pod", true, false),
+            ("x.io/v1", "Pod", false, false),
+            ("v1", "Node", false, true),
+            ("x.io/v1", "Node", false, false),
+            ("v1", "Service", false, false),
+        ] {
+            let object = object(api, kind, "o");
+            let (entry, _) = TreeEntry::of(&object, &ShownLabels::default(), &Checks::default());
+            assert_eq!((entry.pod.is_some(), entry.host.is_some()), (pod, host), "{api} {kind}");
+            assert_eq!(entry.node.info.is_empty(), !pod, "{api} {kind}");
+            assert_eq!(entry.object, None);
+        }
+    }
+}

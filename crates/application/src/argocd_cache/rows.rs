@@ -114,3 +114,167 @@ fn row(
         hook: is_hook,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use wavegate_engine::sync::{ObjectClass, classify_hook};
+
+    fn object(kind: &str, data: &str, annotations: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "data": {"a": data},
+            "metadata": {"name": "o", "namespace": "n", "annotations": annotations}})
+    }
+
+    /// A compared object, with what the comparison and the server say.
+    fn compared(
+        target: Option<Value>,
+        live: Option<Value>,
+        modified: bool,
+        predicted: Option<Value>,
+    ) -> ComparedResource {
+        let either = target.as_ref().or(live.as_ref());
+        let kind = either.map_or("", |one| one["kind"].as_str().unwrap()).to_owned();
+        let class = either.map_or(ObjectClass::Resource, classify_hook);
+        let [target, live, predicted] = [target, live, predicted].map(|one| one.map(Arc::new));
+        ComparedResource {
+            key: ResourceKey::new("", &kind, "n", "o"),
+            version: "v1".to_owned(),
+            target,
+            live,
+            class,
+            modified,
+            is_comparable: true,
+            predicted,
+            health: None,
+            self_referenced: true,
+            permitted: true,
+            managed_namespace: false,
+        }
+    }
+
+    fn shown(resource: ComparedResource) -> Value {
+        let rows =
+            compared_rows(&[resource], &Tracking::default(), &diff::DiffConfig::default(), &[]);
+        let mut row = serde_json::to_value(&rows).unwrap()[0].take();
+        for state in ["targetState", "liveState", "normalizedLiveState", "predictedLiveState"] {
+            row[state] = serde_json::from_str(row[state].as_str().unwrap()).unwrap();
+        }
+        row
+    }
+
+    /// Each side that exists, and what a sync would make of it (CA-340 … CA-346).
+    #[test]
+    fn a_row_has_the_states_of_both_sides_ca_340() {
+        let map = |data: &str| object("ConfigMap", data, &json!({}));
+        let versioned = |mut object: Value| {
+            object["metadata"]["resourceVersion"] = "7".into();
+            object
+        };
+        let states = |row: &Value| {
+            let data = |state: &str| row[state]["data"]["a"].as_str().unwrap_or("-").to_owned();
+            let all = ["targetState", "liveState", "normalizedLiveState", "predictedLiveState"];
+            let flag = |name: &str| row[name].as_bool().unwrap_or_default();
+            (all.map(data).join(" "), flag("modified"), flag("hook"))
+        };
+        let hook =
+            |data: &str| object("ConfigMap", data, &json!({"argocd.argoproj.io/hook": "Sync"}));
+        for (name, resource, want) in [
+            (
+                "alike",
+                compared(Some(map("1")), Some(map("1")), false, None),
+                ("1 1 1 1", false, false),
+            ),
+            (
+                "changed",
+                compared(Some(map("1")), Some(map("2")), false, None),
+                ("1 2 2 1", true, false),
+            ),
+            ("missing", compared(Some(map("1")), None, false, None), ("1 - - 1", true, false)),
+            ("extraneous", compared(None, Some(map("2")), true, None), ("- 2 2 -", false, false)),
+            // The comparison knows whether what the server predicts is a difference.
+            (
+                "predicted",
+                compared(Some(map("1")), Some(map("2")), false, Some(map("2"))),
+                ("1 2 2 1", false, false),
+            ),
+            (
+                "predicted to change",
+                compared(Some(map("1")), Some(map("1")), true, Some(map("3"))),
+                ("1 1 1 1", true, false),
+            ),
+            (
+                "a hook that runs",
+                compared(Some(hook("1")), Some(hook("2")), false, None),
+                ("- 2 2 -", false, true),
+            ),
+            (
+                "a hook to come",
+                compared(Some(hook("1")), None, false, None),
+                ("1 - - 1", true, false),
+            ),
+        ] {
+            let found = states(&shown(resource));
+            assert_eq!((found.0.as_str(), found.1, found.2), want, "{name}");
+        }
+        let row = shown(compared(Some(map("1")), Some(versioned(map("1"))), false, None));
+        for (field, want) in
+            [("kind", "ConfigMap"), ("namespace", "n"), ("name", "o"), ("resourceVersion", "7")]
+        {
+            assert_eq!(row[field], want, "{field}");
+        }
+    }
+
+    /// The values of a Secret leave the process as masks, also as the server predicts them
+    /// (CA-350).
+    #[test]
+    fn values_of_a_secret_are_masked_ca_350() {
+        let secret = |data: &str| object("Secret", data, &json!({}));
+        for (target, live) in [
+            (Some(secret("MQ==")), Some(secret("Mg=="))),
+            (Some(secret("MQ==")), None),
+            (None, Some(secret("Mg=="))),
+        ] {
+            let text = shown(compared(target, live, true, Some(secret("Mw==")))).to_string();
+            assert!(!["MQ==", "Mg==", "Mw=="].iter().any(|value| text.contains(value)), "{text}");
+            assert!(text.contains("++++"), "{text}");
+        }
+    }
+
+    /// Annotations of which nothing is left are an empty map, if the object has any.
+    #[test]
+    fn annotations_stay_a_map() {
+        let id = "argocd.argoproj.io/tracking-id";
+        let row = |annotations: Value| {
+            let bare = object("ConfigMap", "1", &Value::Null);
+            shown(compared(Some(bare), Some(object("ConfigMap", "1", &annotations)), false, None))
+        };
+        for (annotations, want) in
+            [(json!({}), false), (json!({"a": "b"}), true), (json!({id: "x"}), true)]
+        {
+            for state in ["normalizedLiveState", "predictedLiveState"] {
+                let row = row(annotations.clone());
+                let found = row[state]["metadata"].get("annotations").is_some();
+                assert_eq!(found, want, "{state} {annotations} {row}");
+            }
+        }
+    }
+
+    /// Rows are sorted by what they are about.
+    #[test]
+    fn rows_are_sorted_ca_340() {
+        let named = |name: &str| {
+            let mut one = compared(None, Some(object("ConfigMap", "1", &json!({}))), false, None);
+            one.key.name = name.to_owned();
+            one
+        };
+        let rows = compared_rows(
+            &[named("b"), named("a")],
+            &Tracking::default(),
+            &diff::DiffConfig::default(),
+            &[],
+        );
+        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

@@ -179,4 +179,139 @@ mod tests {
             }
         }
     }
+
+    /// A project whose guards cannot be enforced deploys nothing (SE-079, SE-080).
+    #[test]
+    fn a_project_whose_guards_are_unknown_is_refused_se_079() {
+        use wavegate_api::annotations::LAST_APPLIED;
+        let project = |spec: Value, applied: Value| {
+            let text = json!({ "spec": applied }).to_string();
+            json!({"metadata": {"name": "p", "generation": 1, "annotations": {LAST_APPLIED: text}},
+                "spec": spec})
+        };
+        let none = || json!({});
+        let keys = || json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]});
+        let integrity = json!({"sourceIntegrity": {"git": {"policies": "all"}}});
+        let scoped = json!({"permitOnlyProjectScopedClusters": true});
+        // The project, whether commits are refused, whether something is demanded of them, and
+        // whether Applications are.
+        for (name, project, refuses_commits, demands, refuses) in [
+            ("empty", project(none(), none()), false, false, false),
+            ("demands", project(keys(), keys()), false, true, false),
+            ("demands were dropped", project(none(), keys()), true, false, true),
+            ("another guard was dropped", project(none(), scoped), false, false, true),
+            ("demands are wrong", project(integrity.clone(), integrity), true, false, true),
+            ("unreadable", project(json!({"destinations": "x"}), none()), true, false, true),
+        ] {
+            let found = signature_demands(&project);
+            assert_eq!(found.is_err(), refuses_commits, "{name}: {found:?}");
+            assert_eq!(found.is_ok_and(|found| found.any()), demands, "{name}");
+            let refusal = project_refusal(&project);
+            assert_eq!(refusal.is_some(), refuses, "{name}: {refusal:?}");
+            let is_named =
+                refusal.is_none_or(|why| why.contains("AppProject") && why.contains('p'));
+            assert!(is_named, "{name}");
+        }
+        let read = |spec: Value| wavegate_api::read_typed::<AppProjectSpec>(&spec).unwrap();
+        let wrong = json!({"sourceIntegrity": {"git": {"policies": "all"}}});
+        for (name, spec, lost, want) in [
+            ("nothing", none(), None, 0),
+            ("dropped", none(), Some("lost"), 1),
+            ("wrong", wrong.clone(), None, 1),
+            ("both", wrong, Some("lost"), 2),
+        ] {
+            let found = guard_refusals("p", &read(spec), lost);
+            assert_eq!(found.len(), want, "{name}: {found:?}");
+            assert!(found.iter().all(NewCondition::is_error), "{name}");
+        }
+    }
+
+    /// Settings of kinds are named if a target is of such a kind, and each once.
+    #[test]
+    fn settings_without_effect_are_named_for_their_kinds() {
+        let setting = |key: &str, group: &str, kind: &str| KindSetting {
+            key: key.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "n"}});
+        let placed = crate::targets::place_targets(
+            vec![target],
+            "n",
+            &wavegate_api::tracking::Tracking::default(),
+            &|_: &str, _: &str, _: &str| crate::KindScope::Namespaced,
+            &wavegate_api::resource_filter::KindFilter::default(),
+        );
+        let [a, b] = ["a", "b"].map(|key| setting(key, "apps", "Deployment"));
+        for (settings, want) in [
+            (vec![], None),
+            (vec![a.clone()], Some("ConfigMap argocd-cm: a has no effect yet")),
+            (vec![b.clone(), a.clone()], Some("ConfigMap argocd-cm: a, b have no effect yet")),
+            (vec![a.clone(), a], Some("ConfigMap argocd-cm: a has no effect yet")),
+            (vec![setting("c", "*", "Deploy*")], Some("ConfigMap argocd-cm: c has no effect yet")),
+            (vec![setting("d", "apps", "StatefulSet")], None),
+            (vec![setting("e", "", "Deployment"), setting("f", "x.io", "Deployment")], None),
+        ] {
+            let found = without_effect(&settings, &placed.targets).map(|one| one.message);
+            assert_eq!(found.as_deref(), want, "{settings:?}");
+        }
+        assert!(without_effect(&[b], &[]).is_none());
+    }
+
+    /// Each field and annotation by itself.
+    #[test]
+    fn fields_without_effect_are_named() {
+        let annotated =
+            |paths: &str| json!({"metadata": {"annotations": {MANIFEST_GENERATE_PATHS: paths}}});
+        let labelled = |api_version: &str, kind: &str, label: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"labels": {label: "x"}}});
+        let managing = |label: &str| -> ApplicationSpec {
+            let metadata = json!({"managedNamespaceMetadata": {"labels": {label: "x"}}});
+            wavegate_api::read_typed(
+                &json!({ "destination": {}, "project": "", "syncPolicy": metadata }),
+            )
+            .unwrap()
+        };
+        let none = ApplicationSpec::default;
+        let plain = || labelled("v1", "ConfigMap", "a");
+        for (name, application, spec, object, want) in [
+            ("nothing", annotated(""), none(), plain(), None),
+            (
+                "paths",
+                annotated("."),
+                none(),
+                plain(),
+                Some("annotation argocd.argoproj.io/manifest-generate-paths"),
+            ),
+            (
+                "a managed label",
+                annotated(""),
+                managing(MANAGED_BY),
+                plain(),
+                Some("spec.syncPolicy.managedNamespaceMetadata: label"),
+            ),
+            ("another label", annotated(""), managing("a"), plain(), None),
+            (
+                "a Namespace",
+                annotated(""),
+                none(),
+                labelled("v1", "Namespace", MANAGED_BY),
+                Some("x: label"),
+            ),
+            ("without it", annotated(""), none(), labelled("v1", "Namespace", "a"), None),
+            ("another kind", annotated(""), none(), labelled("v1", "ConfigMap", MANAGED_BY), None),
+            (
+                "another group",
+                annotated(""),
+                none(),
+                labelled("x.io/v1", "Namespace", MANAGED_BY),
+                None,
+            ),
+        ] {
+            let found = unused(&application, &spec, [("x".to_owned(), &object)]);
+            assert_eq!(found.len(), usize::from(want.is_some()), "{name}: {found:?}");
+            let starts = found.iter().zip(want).all(|(found, want)| found.starts_with(want));
+            assert!(starts, "{name}: {found:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Tables A.10, A.11 and A.14 of the ApplicationSet specification.
 
 mod conditions;
+mod deletions;
 mod ended_run;
 mod ignored;
 mod later;

@@ -184,3 +184,249 @@ pub(super) fn compare(
         add(new, transition, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use wavegate_api::read_leniently;
+
+    const AT: &str = "2026-01-01T00:00:00Z";
+    const LATER: &str = "2026-01-01T00:00:05Z";
+
+    fn nobody<'a>() -> Requesters<'a> {
+        Requesters {
+            skips: &[],
+            skip_manager: None,
+            skip: &[],
+            is_paused: false,
+            paused_by: None,
+            resumed_by: None,
+        }
+    }
+
+    /// A status that has begun, with these fields.
+    fn status(fields: &Value) -> RolloutRunStatus {
+        let mut all = json!({"phase": "Progressing", "startedAt": AT});
+        json_patch::merge(&mut all, fields);
+        read_leniently(&all)
+    }
+
+    fn words(status: &RolloutRunStatus) -> Vec<String> {
+        let line = |entry: &TimelineEntry| {
+            let TimelineEntry { what, subject, by, message, .. } = entry;
+            [what, subject, by, message].map(String::as_str).join("|")
+        };
+        status.timeline.iter().map(line).collect()
+    }
+
+    /// What is recorded between two states; a timeline that is in the old one comes first.
+    fn recorded(old: &Value, new: &Value, requesters: Requesters<'_>) -> Vec<String> {
+        let (old, mut new) = (status(old), status(new));
+        let known = new.timeline.len();
+        compare(&old, &mut new, requesters, |name| name.starts_with("well"), Timestamp::UNIX_EPOCH);
+        words(&new).split_off(known)
+    }
+
+    /// Each change of a step, a gate, a failure or a name is recorded once.
+    #[test]
+    fn what_differs_is_recorded_once() {
+        let steps = |steps: Value| json!({"steps": steps});
+        let gate = |mut fields: Value| {
+            fields["name"] = "g".into();
+            json!({"gates": [fields]})
+        };
+        let failed = |signature: &str, count: i64, applications: &[&str]| {
+            json!({"failures": [{"signature": signature, "count": count,
+                "applications": applications, "message": "m"}]})
+        };
+        let none = json!({});
+        let open = || gate(json!({"openedAt": AT}));
+        let soaking = |since: &str| gate(json!({"soakingSince": since}));
+        let ended = |mut fields: Value, phase: &str| {
+            fields["phase"] = phase.into();
+            fields
+        };
+        let restarted =
+            "SoakRestarted|g||an Application of the earlier steps is not Healthy any more";
+        let void = "ApprovalVoid|g|ann|the approval was for other targets";
+        for (name, old, new, want) in [
+            ("nothing", none.clone(), none.clone(), vec![]),
+            ("a step", none.clone(), steps(json!([{"openedAt": AT}])), vec!["StepOpened|1||"]),
+            (
+                "a step that is done",
+                steps(json!([{"openedAt": AT}])),
+                steps(json!([{"openedAt": AT, "completedAt": AT}, {"openedAt": AT}])),
+                vec!["StepCompleted|1||", "StepOpened|2||"],
+            ),
+            (
+                "the same steps",
+                steps(json!([{"openedAt": AT, "completedAt": AT}])),
+                steps(json!([{"openedAt": LATER, "completedAt": LATER}])),
+                vec![],
+            ),
+            (
+                "an approval",
+                gate(json!({})),
+                gate(json!({"approvedBy": ["ann"]})),
+                vec!["GateApproved|g|ann|"],
+            ),
+            (
+                "another one",
+                gate(json!({"approvedBy": ["ann"]})),
+                gate(json!({"approvedBy": ["ann", "bob"]})),
+                vec!["GateApproved|g|bob|"],
+            ),
+            (
+                "a void one",
+                gate(json!({"approvedBy": ["ann"]})),
+                gate(json!({"void": ["ann"]})),
+                vec![void],
+            ),
+            ("void still", gate(json!({"void": ["ann"]})), gate(json!({"void": ["ann"]})), vec![]),
+            (
+                "of another policy",
+                gate(json!({"approvedBy": ["ann"], "policy": "p"})),
+                gate(json!({"approvedBy": ["ann"], "policy": "q"})),
+                vec!["GateApproved|g|ann|"],
+            ),
+            ("a gate opens", gate(json!({})), open(), vec!["GateOpened|g||"]),
+            ("a new gate is open", none.clone(), open(), vec!["GateOpened|g||"]),
+            ("open still", open(), open(), vec![]),
+            ("a soak begins", gate(json!({})), soaking(AT), vec![]),
+            ("a soak goes on", soaking(AT), soaking(AT), vec![]),
+            ("a soak begins again", soaking(AT), soaking(LATER), vec![restarted]),
+            ("a soak ends", soaking(AT), gate(json!({})), vec![restarted]),
+            ("a soak ends well", soaking(AT), open(), vec!["GateOpened|g||"]),
+            (
+                "as the gate was open",
+                gate(json!({"openedAt": AT, "soakingSince": AT})),
+                gate(json!({})),
+                vec![],
+            ),
+            (
+                "the run ends",
+                ended(soaking(AT), "Superseded"),
+                ended(gate(json!({})), "Superseded"),
+                vec![],
+            ),
+            (
+                "the run rolls back",
+                ended(soaking(AT), "RollingBack"),
+                ended(gate(json!({})), "RollingBack"),
+                vec![],
+            ),
+            ("a failure", none.clone(), failed("s", 1, &["a", "b"]), vec!["Failed|a||m"]),
+            ("the same one", failed("s", 1, &["a"]), failed("s", 2, &["b"]), vec![]),
+            ("another one", failed("s", 1, &["a"]), failed("t", 1, &["a"]), vec!["Failed|a||m"]),
+            ("over", failed("s", 1, &["well-a"]), none.clone(), vec!["Recovered|well-a||"]),
+            (
+                "several are over",
+                failed("s", 2, &["well-a", "well-b"]),
+                none.clone(),
+                vec!["Recovered|well-a||so have all 2 that failed in this way"],
+            ),
+            ("not all are over", failed("s", 2, &["well-a", "b"]), none.clone(), vec![]),
+            ("skipped", none.clone(), json!({"skipped": ["a"]}), vec!["Skipped|a||"]),
+            ("skipped still", json!({"skipped": ["a"]}), json!({"skipped": ["a"]}), vec![]),
+            ("taken in", json!({"skipped": ["a"]}), none.clone(), vec!["Unskipped|a||"]),
+            (
+                "without effect",
+                none.clone(),
+                json!({"withoutEffect": ["x"]}),
+                vec!["WithoutEffect|||x"],
+            ),
+            ("the same", json!({"withoutEffect": ["x"]}), json!({"withoutEffect": ["x"]}), vec![]),
+            (
+                "another phase",
+                none.clone(),
+                json!({"phase": "Complete", "message": "m", "endedBy": "e"}),
+                vec!["Complete||e|m"],
+            ),
+            ("the first state", json!({"startedAt": null}), none, vec!["Progressing|||"]),
+        ] {
+            assert_eq!(recorded(&old, &new, nobody()), want, "{name}");
+        }
+    }
+
+    /// An approval that counts again is not recorded again, unless it was void in between.
+    #[test]
+    fn an_approval_that_counts_again_is_recorded_once() {
+        let approved = json!({"gates": [{"name": "g", "approvedBy": ["ann"]}]});
+        let entry = |what: &str, subject: &str, by: &str| json!({"what": what, "subject": subject, "by": by, "at": AT});
+        let said = || entry("GateApproved", "g", "ann");
+        for (name, timeline, want) in [
+            ("recorded", json!([said()]), 0),
+            ("not recorded", json!([]), 1),
+            ("void since", json!([said(), entry("ApprovalVoid", "g", "ann")]), 1),
+            ("given again", json!([said(), entry("ApprovalVoid", "g", "ann"), said()]), 0),
+            ("of another gate", json!([entry("GateApproved", "h", "ann")]), 1),
+            ("of another person", json!([entry("GateApproved", "g", "bob")]), 1),
+            ("something else since", json!([said(), entry("Skipped", "g", "ann")]), 0),
+        ] {
+            let old = json!({"timeline": timeline});
+            assert_eq!(recorded(&old, &approved, nobody()).len(), want, "{name}");
+        }
+    }
+
+    /// Who paused, resumed, skipped and took in, as far as it is known.
+    #[test]
+    fn transitions_name_who_asked_for_them() {
+        let request = |by: &str, applications: &[&str], undo: bool| SkipRequest {
+            by: by.to_owned(),
+            at: None,
+            applications: applications.iter().map(|&name| name.to_owned()).collect(),
+            undo,
+        };
+        let skips = [
+            request("ann", &["a"], false),
+            request("bob", &["b", "a"], false),
+            request("cat", &["a"], true),
+            request("dan", &["c"], false),
+        ];
+        let asked = Requesters { skips: &skips, ..nobody() };
+        let skipped = json!({"skipped": ["a"]});
+        let none = json!({});
+        assert_eq!(recorded(&none, &skipped, asked), ["Skipped|a|bob|"]);
+        assert_eq!(recorded(&skipped, &none, asked), ["Unskipped|a|cat|"]);
+        assert_eq!(recorded(&none, &json!({"skipped": ["z"]}), asked), ["Skipped|z||"]);
+        let by_program = Requesters { skip_manager: Some("argo"), ..asked };
+        assert_eq!(recorded(&none, &skipped, by_program), ["Skipped|a|argo|"]);
+        let still = ["a".to_owned()];
+        let asked = Requesters { skip: &still, ..asked };
+        assert_eq!(recorded(&skipped, &none, asked), [] as [&str; 0]);
+
+        let paused = json!({"phase": "Paused", "endedBy": "x"});
+        let by = Requesters { paused_by: Some("ann"), resumed_by: Some("bob"), ..nobody() };
+        assert_eq!(
+            recorded(&none, &paused, Requesters { is_paused: true, ..by }),
+            ["Paused||ann|"]
+        );
+        assert_eq!(recorded(&paused, &none, by), ["Resumed||bob|", "Progressing|||"]);
+        // It ends while it is paused.
+        let ended = json!({"phase": "Aborted", "endedBy": "cat"});
+        let still = Requesters { is_paused: true, ..by };
+        assert_eq!(recorded(&paused, &ended, still), ["Aborted||cat|"]);
+        assert_eq!(recorded(&none, &ended, by), ["Aborted||cat|"]);
+    }
+
+    /// The last ones are kept, all are counted, and a long message is shortened.
+    #[test]
+    fn the_last_transitions_are_kept() {
+        let mut status = RolloutRunStatus::default();
+        for number in 0..60_i64 {
+            let transition = Transition {
+                subject: number.to_string(),
+                message: "m".repeat(400),
+                ..Transition::default()
+            };
+            add(&mut status, transition, Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number));
+        }
+        let subjects: Vec<&str> = status.timeline.iter().map(|one| one.subject.as_str()).collect();
+        assert_eq!((subjects.len(), subjects[0], subjects[KEPT - 1]), (KEPT, "10", "59"));
+        assert_eq!(status.transitions, 60);
+        assert!(status.timeline.iter().all(|one| one.message.len() == 300 && one.at.is_some()));
+    }
+}
