@@ -101,7 +101,7 @@ fn live_objects_are_given_with_what_they_are_se_318() {
 fn a_managed_namespace_is_given_as_such_se_025() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}});
     let managed = json!({"spec": {"syncPolicy": {"managedNamespaceMetadata": {"labels": {}}}}});
-    let live_namespace = || live(&placed(&[namespace.clone()]).targets[0]);
+    let live_namespace = || live(&placed(std::slice::from_ref(&namespace)).targets[0]);
     for (name, changes, manifests, is_live, want) in [
         ("managed", &managed, vec![], true, (true, Some((true, false)))),
         ("in the source", &managed, vec![namespace.clone()], true, (false, Some((true, false)))),

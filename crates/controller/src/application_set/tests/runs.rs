@@ -483,9 +483,9 @@ async fn the_timeline_says_who_paused_resumed_and_skipped_as_st_005() {
         "wavegate.dev/resumed-by": "kim"});
     world.patch("ApplicationSet", "set", annotate(resumed)).await;
     world.until(RUN, "set-1", has("Resumed", "", "kim")).await;
-    // Who does not say so is not taken for the last one who did.
+    // Who does not say so is not taken for the last one who did: the program is named.
     world.patch("ApplicationSet", "set", annotate(json!({"wavegate.dev/paused": "x"}))).await;
-    world.until(RUN, "set-1", has("Paused", "", "")).await;
+    world.until(RUN, "set-1", has("Paused", "", "test")).await;
     world.until(RUN, "set-1", phase("Paused")).await;
     let set = world.until("ApplicationSet", "set", |_| true).await;
     let known = set["status"]["conditions"].as_array().unwrap().iter();
