@@ -295,7 +295,7 @@ fn by_kind(waiting: &WaitContext<'_>) -> Action {
         WaitKind::Skipped => match run.map(|run| run.phase()) {
             // Its target is in quarantine.
             Some(RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack) => {
-                Action::nothing("the next run takes it")
+                "the next run takes it".to_owned().into()
             }
             Some(phase) if phase.has_ended() => {
                 format!("the next run takes it; to sync it before that: {}", own("sync")).into()

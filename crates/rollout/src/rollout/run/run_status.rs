@@ -122,7 +122,10 @@ pub(super) fn describe(
     if status.to.is_empty() {
         status.to.clone_from(&before.to);
     }
-    status.failures = failures::by_signature(rows);
+    // What goes back is well again, and the run failed by it all the same.
+    if !goes_back || before.failures.is_empty() {
+        status.failures = failures::by_signature(rows);
+    }
     let excused = |excuse: Excuse| -> Vec<String> {
         let is = |row: &&Row<'_>| row.run.excuse == Some(excuse);
         rows.iter().filter(is).map(|row| row.member.name.to_owned()).take(NAMES).collect()
