@@ -229,7 +229,7 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces: -, -;
     without_application::a_chart_is_rendered_for_the_cluster: -, definitions;
     without_application::a_failed_run_runs_its_sync_fail_hook: -, -;
-    by_program::requests_without_a_name_are_of_their_program: -, -;
+    by_program::requests_without_a_name_are_of_their_program: -, ownership;
     policies::gates_open_by_time_and_by_people: -, conflict;
     policies::a_budget_takes_back_what_was_started_through_kills: kill, kill;
     policies::several_budgets_are_one: -, -;
