@@ -123,13 +123,17 @@ impl SetSummary {
         run: Option<&Run>,
         policies: &[Arc<Value>],
     ) -> Self {
-        let report = report_input::read_report(set, applications);
+        Self::of(&report_input::read_report(set, applications), set, run, policies)
+    }
+
+    /// The same of a report.
+    pub fn of(report: &Report, set: &Value, run: Option<&Run>, policies: &[Arc<Value>]) -> Self {
         let (complete, total) = report.progress();
         let held = match report.set.status.holds_deletions {
             true => "; deletions are held until a person approves them, see explain",
             false => "",
         };
-        let row = |(name, member)| ApplicationRow::of(&report, run, name, member);
+        let row = |(name, member)| ApplicationRow::of(report, run, name, member);
         let applications = report.ordered().into_iter().map(row).collect();
         let run = run.and_then(RunSummary::of);
         Self {
@@ -145,8 +149,8 @@ impl SetSummary {
             complete,
             total,
             health: report.health().to_owned(),
-            message: message(&report) + held,
-            paused: paused(&report, run.as_ref(), set, policies),
+            message: message(report) + held,
+            paused: paused(report, run.as_ref(), set, policies),
             run,
             truncated: report.set.status.truncated.clone(),
             empty_steps: report.empty_steps().into_iter().map(|step| step + 1).collect(),

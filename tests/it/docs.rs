@@ -8,7 +8,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod chart;
+pub mod chart;
 mod claims;
 mod environment;
 mod examples;

@@ -1,11 +1,7 @@
-//! Who set a field, by `metadata.managedFields`: the name of the program, as long as nobody gives
-//! the name of a person (ST-071).
+//! Which program set a field, by `metadata.managedFields`, where no person is named (ST-071).
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-
-use crate::annotations::{PAUSED, PAUSED_BY};
 
 /// What people ask for in a field, beside the field in which the commands write who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +15,14 @@ pub enum RequestedField {
 impl RequestedField {
     const ALL: [Self; 2] = [Self::Pause, Self::Skip];
 
-    /// The field, and the one with who asked: where both are, and the name of each.
-    fn fields(self) -> (&'static [&'static str], [&'static str; 2]) {
+    /// Where the field and the one with who asked are in an entry of managed fields, and their keys.
+    fn keys(self) -> (&'static str, [&'static str; 2]) {
         match self {
-            Self::Pause => (&["metadata", "annotations"], [PAUSED, PAUSED_BY]),
-            Self::Skip => (&["spec"], ["skip", "skips"]),
+            Self::Pause => (
+                "/fieldsV1/f:metadata/f:annotations",
+                ["f:wavegate.dev/paused", "f:wavegate.dev/paused-by"],
+            ),
+            Self::Skip => ("/fieldsV1/f:spec", ["f:skip", "f:skips"]),
         }
     }
 
@@ -31,15 +30,10 @@ impl RequestedField {
     /// who asked: what stands there is then about an earlier request, if there is anything. Reads
     /// the metadata of the object.
     pub fn manager(self, metadata: &Value) -> Option<String> {
-        let (path, [field, by]) = self.fields();
+        let (parent, [field, by]) = self.keys();
         let entries = metadata.get("managedFields").and_then(Value::as_array)?;
-        let owns = |entry: &Value, name: &str| {
-            let steps = path.iter().copied().chain([name]);
-            let mut fields = entry.get("fieldsV1");
-            for step in steps {
-                fields = fields.and_then(|fields| fields.get(format!("f:{step}")));
-            }
-            fields.is_some()
+        let owns = |entry: &Value, key: &str| {
+            entry.pointer(parent).is_some_and(|fields| fields.get(key).is_some())
         };
         let mut owners = entries.iter().filter(|entry| owns(entry, field));
         let first = owners.next()?;
@@ -49,56 +43,43 @@ impl RequestedField {
     }
 }
 
-/// What [`RequestedField::manager`] reads of managed fields, as managed fields; `None` if that is nothing,
-/// which a look at the text shows for most objects. All else of them is large and is not needed.
+/// What [`RequestedField::manager`] reads of managed fields, as managed fields; `None` if that is
+/// nothing. All else of them is large and is not needed. Called for each event of each watch, so most
+/// texts are only searched.
 pub fn about_requests(managed_fields: &RawValue) -> Option<Value> {
     let text = managed_fields.get();
-    if !RequestedField::ALL
-        .iter()
-        .any(|asked| text.contains(&format!("\"f:{}\"", asked.fields().1[0])))
-    {
+    if !RequestedField::ALL.iter().any(|asked| text.contains(asked.keys().1[0])) {
         return None;
     }
-    let entries: Vec<Entry> = serde_json::from_str(text).ok()?;
-    let kept: Vec<Value> = entries.iter().filter_map(Entry::reduced).collect();
+    let entries: Vec<Value> = serde_json::from_str(text).ok()?;
+    let kept: Vec<Value> = entries.iter().filter_map(reduced).collect();
     (!kept.is_empty()).then(|| json!(kept))
 }
 
-/// An entry of managed fields.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(default)]
-    manager: String,
-    #[serde(default)]
-    fields_v1: Value,
-}
-
-impl Entry {
-    /// The entry with nothing but fields that people set.
-    fn reduced(&self) -> Option<Value> {
-        let mut kept = Map::new();
-        for asked in RequestedField::ALL {
-            let (path, names) = asked.fields();
-            let keys: Vec<String> = path.iter().map(|step| format!("f:{step}")).collect();
-            let pointer: String = keys.iter().map(|key| format!("/{key}")).collect();
-            let owned = self.fields_v1.pointer(&pointer).and_then(Value::as_object);
-            let is_owned = |name: &String| owned.is_some_and(|owned| owned.contains_key(name));
-            let names = names.map(|name| format!("f:{name}")).into_iter().filter(is_owned);
-            let found: Map<String, Value> = names.map(|name| (name, json!({}))).collect();
-            // Each request begins with a key of its own.
-            if let ([first, rest @ ..], false) = (keys.as_slice(), found.is_empty()) {
-                let nested = rest.iter().rev().fold(json!(found), |all, key| json!({key: all}));
-                kept.insert(first.clone(), nested);
-            }
+/// An entry with nothing but its manager and the fields that people set.
+fn reduced(entry: &Value) -> Option<Value> {
+    let mut kept = Map::new();
+    for asked in RequestedField::ALL {
+        let (parent, keys) = asked.keys();
+        let Some(fields) = entry.pointer(parent) else { continue };
+        let found = keys.into_iter().filter(|key| fields.get(key).is_some());
+        let found: Map<String, Value> = found.map(|key| (key.to_owned(), json!({}))).collect();
+        if found.is_empty() {
+            continue;
         }
-        (!kept.is_empty()).then(|| json!({"manager": self.manager, "fieldsV1": kept}))
+        let path = parent.trim_start_matches("/fieldsV1/").rsplit('/');
+        // The paths of both begin with a key of their own.
+        if let Value::Object(nested) = path.fold(json!(found), |all, key| json!({key: all})) {
+            kept.extend(nested);
+        }
     }
+    (!kept.is_empty()).then(|| json!({"manager": entry.get("manager"), "fieldsV1": kept}))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::annotations::{PAUSED, PAUSED_BY};
 
     fn entry(manager: &str, fields: Value) -> Value {
         json!({"manager": manager, "operation": "Update", "fieldsV1": fields})

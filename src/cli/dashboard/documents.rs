@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::explain::{ExplainedWait, Explanation, explain_as};
+use crate::cli::explain::{ExplainedWait, Explanation, explain_report};
 use crate::cli::rollout_view::run::RunSummary;
 use crate::cli::rollout_view::set::{WORD, is_run_in, max_update, outcome_with};
 use crate::cli::runs::{ReportedSet, history};
@@ -39,12 +39,16 @@ pub(super) fn rollout(
     now: Timestamp,
 ) -> (RolloutDocument, Explanation) {
     let ReportedSet { set, applications, run: known, policies } = found;
-    let summary = SetSummary::read(set, applications, known.as_ref(), policies);
-    let explanation = explain_as(set, applications, known.as_ref(), policies, now, false);
+    // Read once: this is done for each set that changes while a page is open.
     let report = report_input::read_report(set, applications);
+    let summary = SetSummary::of(&report, set, known.as_ref(), policies);
     let outcome = outcome_with(&report, known.as_ref());
     let waits_for_word = is_run_in(&report, known.as_ref(), &WORD);
     let holds = report.set.status.holds_deletions;
+    let started = report.set.status.rollout.as_ref().and_then(|rollout| rollout.started_at);
+    let steps = steps(&report, applications);
+    let known = known.as_ref();
+    let explanation = explain_report(report, set, applications, known, policies, now, false);
     let attention = match outcome {
         _ if waits_for_word || holds => Attention::Person,
         RolloutOutcome::Running => Attention::Running,
@@ -53,7 +57,6 @@ pub(super) fn rollout(
     };
     let records = history::records(set, &run.cloned().into_iter().collect::<Vec<_>>(), now);
     let run_document = document::<Vec<RunDocument>>(records).pop();
-    let started = report.set.status.rollout.as_ref().and_then(|rollout| rollout.started_at);
     let summary_of_run = explanation.run.as_ref();
     let message = &summary.message;
     let document = RolloutDocument {
@@ -76,7 +79,7 @@ pub(super) fn rollout(
         cause: summary_of_run.and_then(|run| run.cause.clone()).unwrap_or_default(),
         left: summary_of_run.and_then(|run: &RunSummary| run.left.clone()).unwrap_or_default(),
         started: started.map(to_rfc3339).unwrap_or_default(),
-        steps: steps(&report, applications),
+        steps,
         waits: explanation.waits.iter().map(wait).collect(),
         more_waits: explanation.more,
         behind: explanation.behind.as_ref().map(behind).unwrap_or_default(),

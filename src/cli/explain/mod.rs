@@ -208,7 +208,7 @@ pub(super) fn explain_as(
 }
 
 /// The same of a report.
-fn explain_report(
+pub(super) fn explain_report(
     report: Report,
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,

@@ -6,15 +6,13 @@ use std::path::Path;
 use std::process::Command;
 
 use regex::Regex;
-use wavegate_api::yaml;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
 use super::metrics::request;
 use super::*;
-use crate::application_controller::programs::{helms, program};
-
-const CHART: &str = "deploy/helm/wavegate";
+use crate::application_controller::programs::program;
+use crate::docs::chart::{CHART, Helm};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,18 +23,15 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 /// The groups of alerts, as a version of Helm renders them.
-fn rules(helm: &Path) -> Value {
-    let home = tempfile::tempdir().unwrap();
-    let mut command = Command::new(helm);
-    command.current_dir(root()).env_clear().env("HOME", home.path());
-    command.args(["template", "wavegate", CHART, "-n", "argocd", "--set-json"]);
-    command.arg(r#"metrics={"rules":{"enabled":true}}"#);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let documents = yaml::parse_documents(&text).unwrap().into_iter().map(|one| one.value);
-    let mut found = documents.filter(|object| object["kind"] == "PrometheusRule");
+fn rules(helm: &Helm) -> Value {
+    let objects = helm.objects(&["--set-json", r#"metrics={"rules":{"enabled":true}}"#]);
+    let mut found = objects.into_iter().filter(|object| object["kind"] == "PrometheusRule");
     found.next().unwrap()["spec"].clone()
+}
+
+/// Each version of Helm that is there; rendering needs no cluster.
+fn helms() -> Vec<Helm> {
+    Helm::all(Path::new("none"))
 }
 
 /// What the dashboards ask for, each with its panel, without the variables of Grafana.

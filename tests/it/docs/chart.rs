@@ -13,10 +13,10 @@ use super::markdown::root;
 use super::pages::Cluster;
 use crate::application_controller::programs::{helms, program};
 
-const CHART: &str = "deploy/helm/wavegate";
+pub const CHART: &str = "deploy/helm/wavegate";
 
 /// Helm with a home of its own.
-struct Helm {
+pub struct Helm {
     program: PathBuf,
     home: tempfile::TempDir,
     kubeconfig: PathBuf,
@@ -24,7 +24,7 @@ struct Helm {
 
 impl Helm {
     /// Each version that is there.
-    fn all(kubeconfig: &Path) -> Vec<Self> {
+    pub fn all(kubeconfig: &Path) -> Vec<Self> {
         let with_home = |program: PathBuf| {
             let home = tempfile::tempdir().unwrap();
             Self { program, home, kubeconfig: kubeconfig.to_owned() }
@@ -49,7 +49,7 @@ impl Helm {
     }
 
     /// The objects that the chart gives with these options.
-    fn objects(&self, options: &[&str]) -> Vec<Value> {
+    pub fn objects(&self, options: &[&str]) -> Vec<Value> {
         let mut arguments = vec!["template", "wavegate", CHART, "-n", "argocd"];
         arguments.extend(options);
         documents(&self.ok(&arguments))

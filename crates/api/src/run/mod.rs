@@ -347,6 +347,13 @@ impl RunGate {
     }
 }
 
+impl RolloutRunStatus {
+    /// How many Applications its failures are, of whatever signature.
+    pub fn failed_by_signature(&self) -> i64 {
+        self.failures.iter().fold(0, |all, one| all.saturating_add(one.count.max(0)))
+    }
+}
+
 impl RunPhase {
     /// Whether the run has ended.
     pub const fn has_ended(self) -> bool {

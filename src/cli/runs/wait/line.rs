@@ -87,8 +87,7 @@ pub(super) fn about_run(run: &Run, of: &ObjectKey) -> WaitLine {
             failure.applications.iter().map(String::as_str).any(|name| name == wait.application)
         });
         // While a run goes back, the status counts the ways back that failed.
-        let counted = status.failures.iter().map(|one| one.count).sum();
-        match (is_said, status.failed.max(counted)) {
+        match (is_said, status.failed.max(status.failed_by_signature())) {
             (true, ..=1) => {}
             (true, failed) => parts.push(format!("{failed} failed: {names}")),
             (false, failed) => {

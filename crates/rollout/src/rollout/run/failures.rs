@@ -73,11 +73,6 @@ pub fn failure_of(
     Some(Failure { is_overdue: true, ..failure })
 }
 
-/// How many Applications failed, in whatever way.
-pub fn failed_applications(failures: &[RunFailure]) -> i64 {
-    failures.iter().fold(0, |all, one| all.saturating_add(one.count.max(0)))
-}
-
 /// Whether an operation is that of a start, and not an older one.
 fn is_own(last: &ObservedOperation, started: &Started) -> bool {
     last.promotion.is_none_or(|promotion| promotion >= started.at) || last.is_partial

@@ -490,7 +490,7 @@ impl State {
                 self.status.phase = RunPhase::RolledBack;
                 self.status.ended_at = Some(Time(stored_time(now)));
                 // No way back is open any more: what remains is what the run has failed by.
-                self.status.failed = failures::failed_applications(&self.status.failures);
+                self.status.failed = self.status.failed_by_signature();
                 self.status.waiting_for.clear();
             }
             return;
