@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use turns::{Caller, Turn, Turns, WorkLength};
 
-use super::process::{Worker, WorkerProgram};
+use super::process::{Worker, WorkerProgram, WorkerState};
 use super::request::{EvalError, EvalLimits};
 use super::{Program, protocol};
 
@@ -237,27 +237,28 @@ impl Slot {
         request: &[u8],
         limits: &EvalLimits,
     ) -> (Result<Value, EvalError>, Duration) {
-        // Ended while it had nothing to do, which is no fault of this request.
-        let running = self.worker.take().and_then(|mut worker| worker.is_alive().then_some(worker));
-        let worker = match running {
-            Some(worker) => worker,
-            None => match self.start(shared) {
+        // Ended while it had nothing to do, which is no fault of this request. That may be seen only
+        // once it is asked: a process is killed thread by thread.
+        let mut kept =
+            self.worker.take().and_then(|mut worker| worker.is_alive().then_some(worker));
+        loop {
+            let was_kept = kept.is_some();
+            let mut worker = match kept.take().map_or_else(|| self.start(shared), Ok) {
                 Ok(worker) => worker,
                 Err(failure) => return (Err(failure), Duration::ZERO),
-            },
-        };
-        let worker = self.worker.insert(worker);
-        let began = Instant::now();
-        let (result, usable) = worker.ask(request, limits);
-        let took = began.elapsed();
-        self.deaths = match &result {
-            Err(EvalError::Died(_)) => self.deaths.saturating_add(1),
-            _ => 0,
-        };
-        if !usable {
-            self.worker = None;
+            };
+            let began = Instant::now();
+            let (result, state) = worker.ask(request, limits);
+            if was_kept && state == WorkerState::EndedBefore {
+                continue;
+            }
+            self.deaths = match &result {
+                Err(EvalError::Died(_)) => self.deaths.saturating_add(1),
+                _ => 0,
+            };
+            self.worker = (state == WorkerState::Usable).then_some(worker);
+            return (result, began.elapsed());
         }
-        (result, took)
     }
 
     fn start(&self, shared: &Shared) -> Result<Worker, EvalError> {

@@ -19,6 +19,15 @@ const START: Duration = Duration::from_secs(20);
 /// How much of standard error is kept of a worker that died.
 const STDERR: u64 = 4096;
 
+/// What became of a worker that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkerState {
+    Usable,
+    Ended,
+    /// It ended without having read the request, which is no fault of the request.
+    EndedBefore,
+}
+
 /// A running worker; killed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -59,25 +68,32 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Sends a request and waits for its answer; also whether the worker can go on.
+    /// Sends a request and waits for its answer; also what became of the worker.
     pub(super) fn ask(
         &mut self,
         request: &[u8],
         limits: &EvalLimits,
-    ) -> (Result<serde_json::Value, EvalError>, bool) {
+    ) -> (Result<serde_json::Value, EvalError>, WorkerState) {
         let mut stream = Deadline::new(&self.socket, limits.time);
         let most = limits.output.saturating_add(protocol::ENVELOPE * 4);
         let frame = stream.write_all(request).and_then(|()| protocol::read(&mut stream, most));
+        let mut state = WorkerState::Ended;
         let failure = match frame {
             Ok(Some(bytes)) => match serde_json::from_slice::<Answer>(&bytes) {
-                Ok(Answer { outcome, last }) => return (outcome.result(limits), !last),
+                Ok(Answer { outcome, last }) => {
+                    let state = if last { WorkerState::Ended } else { WorkerState::Usable };
+                    return (outcome.result(limits), state);
+                }
                 Err(error) => EvalError::Died(format!("an invalid answer: {error}")),
             },
             Err(error) if is_timeout(&error) => EvalError::TimedOut(limits.time),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 EvalError::TooLarge(limits.output)
             }
-            Ok(None) | Err(_) => {
+            ended @ (Ok(None) | Err(_)) => {
+                if ended.is_err_and(|error| is_closed_unread(&error)) {
+                    state = WorkerState::EndedBefore;
+                }
                 let by_processor_time =
                     |status: &ExitStatus| status.signal() == Some(Signal::XCPU.as_raw());
                 if self.status().as_ref().is_some_and(by_processor_time) {
@@ -87,7 +103,7 @@ impl Worker {
                 }
             }
         };
-        (Err(failure), false)
+        (Err(failure), state)
     }
 
     /// Whether it has not ended.
@@ -178,6 +194,11 @@ impl WorkerProgram {
         }
         command
     }
+}
+
+/// Whether a worker closed its connection with a request, or a part of it, unread.
+fn is_closed_unread(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -222,11 +222,26 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
             "{answer:?}"
         );
     });
-    // While it has nothing to do: nobody notices, once it is gone.
-    let (number, dead) = kill();
-    dead().unwrap();
-    until(|| state(number).is_none_or(|(state, _)| state == "Z"));
-    assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
+    // While it has nothing to do: nobody notices.
+    let echo = || ask(&pool, json!({"do": "echo", "value": 1}));
+    for _ in 0..20 {
+        let (_, now) = kill();
+        now().unwrap();
+        assert_eq!(echo(), Ok(json!(1)));
+    }
+    // Before it has read the request: the next one answers it.
+    for pause in [0, 1, 5, 50] {
+        let number = i32::try_from(kill().0).unwrap();
+        let pid = rustix::process::Pid::from_raw(number).unwrap();
+        let send = |signal| rustix::process::kill_process(pid, signal).unwrap();
+        send(rustix::process::Signal::STOP);
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(echo);
+            std::thread::sleep(Duration::from_millis(pause));
+            send(rustix::process::Signal::KILL);
+            assert_eq!(asking.join().unwrap(), Ok(json!(1)), "killed after {pause} ms");
+        });
+    }
 }
 
 /// What one tenant evaluates for seconds does not take the processor from the controller.
