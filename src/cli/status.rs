@@ -123,7 +123,7 @@ impl SetSummary {
         run: Option<&Run>,
         policies: &[Arc<Value>],
     ) -> Self {
-        Self::of(&report_input::read_report(set, applications), set, run, policies)
+        Self::of(&report_input::read_report(set, applications, run), set, run, policies)
     }
 
     /// The same of a report.

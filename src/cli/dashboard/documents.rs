@@ -40,7 +40,7 @@ pub(super) fn rollout(
 ) -> (RolloutDocument, Explanation) {
     let ReportedSet { set, applications, run: known, policies } = found;
     // Read once: this is done for each set that changes while a page is open.
-    let report = report_input::read_report(set, applications);
+    let report = report_input::read_report(set, applications, known.as_ref());
     let summary = SetSummary::of(&report, set, known.as_ref(), policies);
     let outcome = outcome_with(&report, known.as_ref());
     let waits_for_word = is_run_in(&report, known.as_ref(), &WORD);

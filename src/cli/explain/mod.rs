@@ -203,7 +203,7 @@ pub(super) fn explain_as(
     now: Timestamp,
     all: bool,
 ) -> Explanation {
-    let report = report_input::read_report(set, applications);
+    let report = report_input::read_report(set, applications, run);
     explain_report(report, set, applications, run, policies, now, all)
 }
 
@@ -296,7 +296,9 @@ pub(super) fn of_set(
     let is_behind =
         all.behind.as_ref().is_some_and(|behind| behind.applications.iter().any(|one| one == name));
     let is_waited_for = all.waits.iter().any(|wait| wait.application == name);
+    let left_out = run.as_ref().and_then(|run| run.goes_on_without(name));
     let summary = match all.waits.iter().find(|wait| wait.application == name) {
+        None if let Some(why) = left_out => format!("{name} is not waited for: {why}"),
         Some(wait) if wait.kind == WaitKind::Skipped.name() => {
             format!("{name} is not waited for: {}", wait.reason)
         }

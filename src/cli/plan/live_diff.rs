@@ -304,7 +304,7 @@ fn describe(
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
 ) -> Vec<LiveChange> {
-    let report = report_input::read_report(set, existing);
+    let report = report_input::read_report(set, existing, None);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
             let found = existing.get(&application);

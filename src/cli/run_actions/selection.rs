@@ -115,8 +115,11 @@ pub(super) async fn member(
 /// Whether an Application is complete in the rollout of its set.
 pub(super) fn is_complete(set: &Value, application: &Arc<Value>) -> bool {
     let name = application.name().to_owned();
-    let report =
-        report_input::read_report(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
+    let report = report_input::read_report(
+        set,
+        &BTreeMap::from([(name.clone(), Arc::clone(application))]),
+        None,
+    );
     report.members.get(&name).is_some_and(|member| report.is_done(member))
 }
 

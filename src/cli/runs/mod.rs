@@ -86,7 +86,7 @@ pub(in crate::cli) async fn set_that_lacks(
 ) -> Result<Option<Arc<Value>>, Error> {
     let (_, sets) = cluster.application_sets_here().await?;
     let lacks = |set: &Arc<Value>| {
-        let waits = report_input::read_report(set, &BTreeMap::new()).waits(true);
+        let waits = report_input::read_report(set, &BTreeMap::new(), None).waits(true);
         waits.iter().any(|wait| wait.application == name)
     };
     Ok(sets.into_iter().find(lacks))

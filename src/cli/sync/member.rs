@@ -51,7 +51,7 @@ async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Optio
         return None;
     }
     let applications = cluster.applications_by_name(namespace).await.ok()?;
-    Some(report_input::read_report(&set, &applications))
+    Some(report_input::read_report(&set, &applications, None))
 }
 
 /// What a sync of a member means.
@@ -114,7 +114,7 @@ mod tests {
                 "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
             });
             let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
-            text(&report_input::read_report(&set, &applications), "x", partial)
+            text(&report_input::read_report(&set, &applications, None), "x", partial)
         };
         let note = |max, entries, open| note_of(max, entries, open, false);
         let waiting =

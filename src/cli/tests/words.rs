@@ -107,13 +107,13 @@ fn what_rests_is_not_in_flight() {
     let entries = json!([entry("dev", "1", "Progressing"), entry("prod", "2", "Progressing")]);
     let status = |step| json!({"rollout": rollout(step), "applicationStatus": entries});
     let back: Applications = [held("dev"), held("prod")].into();
-    let report = read_report(&set(status(1)), &back);
+    let report = read_report(&set(status(1)), &back, None);
     let counts = report.total();
     assert_eq!((counts.in_flight, counts.promoted), (0, 0));
     // The first step is complete without it.
     let failed: Applications =
         [live("dev", "Synced", "Degraded"), live("prod", "Synced", "Progressing")].into();
-    let report = read_report(&set(status(2)), &failed);
+    let report = read_report(&set(status(2)), &failed, None);
     assert_eq!((report.total().in_flight, report.in_flight()), (1, 1));
 }
 

@@ -61,6 +61,11 @@ pub async fn requests_without_a_name_are_of_their_program(mut world: World) {
     let is_skipped = |run: &Value| by(run, "Skipped", first).is_some();
     let run = until_run(&world, "fleet", "the first is skipped", is_skipped).await;
     assert_eq!(by(&run, "Skipped", first).unwrap(), "kubectl-patch", "{run:#}");
+    // While others wait, too.
+    let (_, text, error) = world.wavegate(&["explain", first, "-n", &world.namespace]).await;
+    let skipped = format!("{first} is not waited for: run {name} skips it");
+    assert!(text.starts_with(&skipped), "{text}{error}");
+    assert!(!text.contains("it can start now"), "{text}");
     // The command gives a name.
     let (code, _, error) = world.wavegate(&["skip", second, "-y", "-n", &world.namespace]).await;
     assert_eq!(code, 0, "{error}");

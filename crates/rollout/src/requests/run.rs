@@ -67,6 +67,21 @@ impl Run {
         }
     }
 
+    /// Why an Application is not waited for while the run goes on; `None` of any other one. What
+    /// goes back leaves none out.
+    pub fn goes_on_without(&self, name: &str) -> Option<String> {
+        let has = |names: &[String]| names.iter().any(|one| one == name);
+        let Self { name: run, status, .. } = self;
+        match self.phase() {
+            phase if phase.has_ended() || phase == RunPhase::RollingBack => None,
+            _ if has(&status.skipped) => Some(format!("run {run} skips it")),
+            _ if has(&status.unhealthy_before) => {
+                Some(format!("it was not Healthy before run {run}, which goes on without it"))
+            }
+            _ => None,
+        }
+    }
+
     /// Its phase.
     pub fn phase(&self) -> RunPhase {
         self.status.phase

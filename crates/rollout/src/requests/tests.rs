@@ -607,6 +607,26 @@ fn the_verbs_of_each_phase_as_st_070() {
     assert!(said.contains("what was aborted before, where it is the target now"), "{said}");
 }
 
+/// ST-064.
+#[test]
+fn a_run_goes_on_without_some() {
+    let status = || json!({"skipped": ["web"], "unhealthyBefore": ["old"]});
+    let skips = Some("run shop-7 skips it".to_owned());
+    let ignored = Some("it was not Healthy before run shop-7, which goes on without it".to_owned());
+    for phase in ["Progressing", "Held", "AwaitingApproval", "Soaking", "Paused"] {
+        let run = in_phase(phase, json!({}), status());
+        let found = ["web", "old", "api"].map(|name| run.goes_on_without(name));
+        assert_eq!(found, [skips.clone(), ignored.clone(), None], "{phase}");
+    }
+    for phase in ["RollingBack", "Complete", "Aborted", "RolledBack", "Superseded"] {
+        let run = in_phase(phase, json!({}), status());
+        assert_eq!(["web", "old"].map(|name| run.goes_on_without(name)), [None, None], "{phase}");
+    }
+    // What is only asked for may have no effect.
+    let asked = in_phase("Held", json!({"skip": ["web"]}), json!({}));
+    assert_eq!(asked.goes_on_without("web"), None);
+}
+
 /// ST-063, ST-064.
 #[test]
 fn starting_again_and_leaving_out() {
@@ -911,7 +931,7 @@ impl World {
             let is_written = json!({"type": "ResourcesUpToDate", "status": "True"});
             set["status"] = json!({ "conditions": [is_written] });
         }
-        let report = report_input::read_report(&set, &self.applications);
+        let report = report_input::read_report(&set, &self.applications, None);
         let seen = Seen {
             runs: &self.runs,
             has_runs: self.has_runs,

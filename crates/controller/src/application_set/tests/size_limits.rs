@@ -121,7 +121,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         .map(|live| (wavegate_rollout::desired::name_of(&live).to_owned(), Arc::new(live)))
         .collect();
     let shown =
-        wavegate_rollout::application_set::status::report_input::read_report(&set, &by_name)
+        wavegate_rollout::application_set::status::report_input::read_report(&set, &by_name, None)
             .members;
     assert_eq!(shown.len(), 24);
     let phases = || shown.values().map(|member| member.phase());

@@ -14,6 +14,7 @@ use crate::application_set::plan::observe::observe;
 use crate::application_set::rollout_io::record;
 use crate::application_set::status::stored;
 use crate::desired::{Generation, name_of};
+use crate::requests::Run;
 use crate::rollout::report::{
     ApplicationReport, Awaited, Deletion, Doing, Initiator, Report, ReportedWait, Rollout, Set,
     SetCondition, Status, build_report,
@@ -41,14 +42,22 @@ pub fn generated_steps(set: &Value, generation: &Generation) -> BTreeMap<String,
     members.into_iter().map(|(name, membership)| (name, membership.step())).collect()
 }
 
-/// The report of a set, from all Applications of its namespace. The generated Applications are
-/// not known.
-pub fn read_report(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Report {
+/// The report of a set, from all Applications of its namespace and its current run, if that is
+/// known. The generated Applications are not known.
+pub fn read_report(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    run: Option<&Run>,
+) -> Report {
     let owned = applications.iter().filter(|(_, live)| is_owned(live, set));
-    build_report(
+    let mut report = build_report(
         self::read_set(set),
         owned.map(|(name, live)| (name.clone(), read_application(live))),
-    )
+    );
+    if let Some(run) = run {
+        report.leave_out(|name| run.goes_on_without(name));
+    }
+    report
 }
 
 /// A set and its status, also one that Argo CD's own controller wrote. The Applications that

@@ -17,6 +17,8 @@ pub struct Member {
     pub reported: Option<ReportedWait>,
     /// Its step, counted from 0; `None` when no step selects it.
     pub step: Option<usize>,
+    /// Why the rollout goes on without it; such a one is not waited for.
+    pub(super) left_out: Option<String>,
     /// The entry is not listed.
     pub(super) is_implied: bool,
     /// It is generated, and no step selects it.

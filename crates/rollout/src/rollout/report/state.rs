@@ -307,6 +307,14 @@ impl Report {
         }
     }
 
+    /// Reads why the rollout goes on without Applications, by name. Of the run, which is written
+    /// before the status of the set.
+    pub fn leave_out(&mut self, why: impl Fn(&str) -> Option<String>) {
+        for (name, member) in &mut self.members {
+            member.left_out = why(name);
+        }
+    }
+
     /// A new version of an Application that the set owns; `None` when it was deleted.
     pub fn observe(&mut self, name: &str, live: Option<ApplicationReport>) {
         let known = self.members.remove(name);

@@ -73,7 +73,7 @@ fn read(set: &Value, applications: &[(&str, Value)]) -> Report {
         live["metadata"]["name"] = (*name).into();
         ((*name).to_owned(), Arc::new(live))
     });
-    report_input::read_report(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
+    report_input::read_report(set, &named.collect::<BTreeMap<String, Arc<Value>>>(), None)
 }
 
 /// The report of dev, which is done, and of these.

@@ -63,7 +63,9 @@ impl Report {
     pub fn is_waited_for(&self, member: &Member) -> bool {
         match self.state() {
             _ if self.goes_on() => {
-                member.step == self.open_step && member.phase() != Some(Phase::Healthy)
+                member.step == self.open_step
+                    && member.phase() != Some(Phase::Healthy)
+                    && member.left_out.is_none()
             }
             ReportState::AllAtOnce => !member.live.as_ref().is_some_and(ApplicationReport::is_done),
             ReportState::Deleting => member.is_going(),
@@ -117,6 +119,9 @@ impl Report {
         if self.is_outside(member) {
             return WaitKind::ManualSync;
         }
+        if member.left_out.is_some() {
+            return WaitKind::Skipped;
+        }
         if let Some((ReportedWait { kind: Some(kind), .. }, false)) = self.reported(member) {
             return *kind;
         }
@@ -151,6 +156,9 @@ impl Report {
         }
         if self.is_outside(member) {
             return OUTSIDE.to_owned();
+        }
+        if let Some(why) = &member.left_out {
+            return why.clone();
         }
         match self.reported(member) {
             Some((reported, false)) => return reported.message.clone(),
@@ -263,7 +271,7 @@ impl Report {
     /// be over with the next attempt. What has failed in a closed step is of an earlier revision,
     /// and of no interest until its step opens.
     pub fn hold(&self, member: &Member) -> Option<Why> {
-        if !self.is_in_turn(member) || self.is_done(member) {
+        if !self.is_in_turn(member) || self.is_done(member) || member.left_out.is_some() {
             return None;
         }
         let kind = self.kind(member);
@@ -330,8 +338,10 @@ impl Report {
     /// last.
     fn waiting(&self) -> Vec<(&str, &Member)> {
         let goes_on = self.goes_on();
-        let waits =
-            |member: &Member| self.is_waited_for(member) || goes_on && member.reported.is_some();
+        let is_reported = |member: &Member| goes_on && member.reported.is_some();
+        let waits = |member: &Member| {
+            self.is_waited_for(member) || is_reported(member) && member.left_out.is_none()
+        };
         let waiting = self.members.iter().filter(|(_, member)| waits(member));
         let mut waiting: Vec<(&str, &Member)> =
             waiting.map(|(name, member)| (name.as_str(), member)).collect();
@@ -379,7 +389,7 @@ impl Report {
     pub fn behind(&self) -> Vec<(&str, usize)> {
         let Some(open) = self.open_step.filter(|_| self.goes_on()) else { return Vec::new() };
         let later = |(name, member): (_, &Member)| {
-            let step = member.step.filter(|step| *step > open)?;
+            let step = member.step.filter(|step| *step > open && member.left_out.is_none())?;
             (member.phase() != Some(Phase::Healthy)).then_some((name, step))
         };
         self.ordered().into_iter().filter_map(later).collect()
