@@ -16,6 +16,7 @@ mod generators;
 mod large;
 mod latency;
 mod process;
+mod rollout;
 mod site;
 mod stand_in;
 #[path = "../../tests/it/support/mod.rs"]
@@ -32,9 +33,10 @@ use site::Cluster;
 use table::Table;
 
 /// What can be measured by itself.
-const CASES: [(&str, &str); 13] = [
+const CASES: [(&str, &str); 14] = [
     ("first-sync", "N Applications of 4 objects on a real API server, beside a bare client"),
     ("first-sync-automated", "the same without a strategy, with automated syncs"),
+    ("rollout", "N Applications of 4 objects in 3 steps, and three revisions, real API server"),
     ("render", "10 N Applications generated"),
     ("generate-directories", "2 N directories of a local Git repository"),
     ("generate-matrix", "a matrix of 100 x 100"),
@@ -100,6 +102,7 @@ async fn run(table: &mut Table, case: &str, binary: &Path, applications: usize) 
             first_sync::measure(table, binary, &Cluster::up(), applications, Requester::Automated)
                 .await;
         }
+        "rollout" => rollout::measure(table, binary, &Cluster::up(), applications).await,
         "render" => large::render(table, binary, applications * 10),
         "generate-directories" => generators::directories(table, binary, applications * 2),
         "generate-matrix" => generators::matrix(table, binary, 100),

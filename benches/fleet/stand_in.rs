@@ -1,7 +1,8 @@
 //! A stand-in for Argo CD's application controller that answers each event by
 //! itself, whatever the size of the fleet, and notes when it saw what.
 //!
-//! It is the only watch besides those of the program under measurement.
+//! It is the only watch besides those of the program under measurement. As an observer it answers
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,6 +53,15 @@ pub struct StandIn {
 
 impl StandIn {
     pub async fn start(site: &Site, revision: &str) -> Self {
+        Self::new(site, revision, true).await
+    }
+
+    /// One that only looks.
+    pub async fn observer(site: &Site, revision: &str) -> Self {
+        Self::new(site, revision, false).await
+    }
+
+    async fn new(site: &Site, revision: &str, answers: bool) -> Self {
         let state = State {
             revision: revision.to_owned(),
             held: None,
@@ -67,6 +77,7 @@ impl StandIn {
             state: Arc::clone(&state),
             change: Arc::new(change),
             places: Arc::new(Semaphore::new(PARALLEL)),
+            answers,
         };
         let stop = CancellationToken::new();
         let (token, watching) = (stop.clone(), worker.clone());
@@ -168,6 +179,8 @@ struct Worker {
     state: Arc<Mutex<State>>,
     change: Arc<tokio::sync::watch::Sender<()>>,
     places: Arc<Semaphore>,
+    /// Whether it acts as a sync engine.
+    answers: bool,
 }
 
 impl Worker {
@@ -238,7 +251,9 @@ impl Worker {
 
     /// Writes what Argo CD would write next, if anything.
     fn answer(&self, application: &Value) {
-        let Some(name) = application["metadata"]["name"].as_str() else { return };
+        let Some(name) = application["metadata"]["name"].as_str().filter(|_| self.answers) else {
+            return;
+        };
         let patch = {
             let state = self.state.lock();
             stand_in::next(application, &state.revision, state.held.as_deref() == Some(name))

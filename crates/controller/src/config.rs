@@ -254,7 +254,8 @@ fn application_sets(
 ) -> Result<ApplicationSetSettings, ConfigError> {
     let mut settings = ApplicationSetSettings::default();
     decisions(read, flags, &mut settings.decisions)?;
-    settings.decisions.manual_windows = sync_engine == SyncEngine::Embedded;
+    settings.begins_operations = sync_engine == SyncEngine::Embedded;
+    settings.decisions.manual_windows = settings.begins_operations;
     let namespaces = read.list(flags.applicationset_namespaces.clone(), sets("namespaces"));
     settings.providers = providers::read(read, flags);
     settings.control_plane_namespace =

@@ -403,7 +403,7 @@ pub async fn sets_share_a_limit_through_kills(mut world: World) {
     }
     world.start_process(&Setup::default()).await;
     for round in 0..5 {
-        let moment = 16 * (round + 1);
+        let moment = 12 * (round + 1);
         let reached = |log: &Log| (log.of(Kind::Application).count() >= moment).then_some(());
         world.until("the next moment to kill it", reached).await;
         world.process().kill_and_restart();

@@ -6,6 +6,7 @@ pub(crate) mod engine_input;
 pub mod held_back;
 pub mod manual;
 pub mod operate;
+pub mod promoted;
 
 use std::collections::HashMap;
 

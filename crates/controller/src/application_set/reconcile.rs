@@ -325,12 +325,16 @@ fn record(
 }
 
 fn writer(set: &StoredApplicationSet, context: &Context) -> Writer {
-    Writer::new(
+    let writer = Writer::new(
         &context.core.client,
         &set.id.namespace,
         Arc::clone(&context.core.control_plane.applications),
         context.settings.concurrent_application_updates,
-    )
+    );
+    match context.settings.begins_operations {
+        true => writer.begins(context.core.clock.now()),
+        false => writer,
+    }
 }
 
 /// Writes the status; `None` when the ApplicationSet has changed in the meantime.

@@ -48,6 +48,7 @@ mod tests {
             name: name.to_owned(),
             json: json.to_owned(),
             starts,
+            is_taken_up: false,
             changes_spec: true,
             only_records: false,
             refreshes: false,

@@ -19,6 +19,8 @@ pub struct ApplicationSetSettings {
     pub namespaces: Namespaces,
     /// What decisions depend on.
     pub decisions: application_set::DecisionSettings,
+    /// Whether this process syncs the Applications: what it starts has begun with its request.
+    pub begins_operations: bool,
     /// Nothing is written; intended changes are logged (AS-161).
     pub dry_run: bool,
     /// ApplicationSets that are reconciled in parallel.
@@ -74,6 +76,7 @@ impl Default for ApplicationSetSettings {
                 jq: crate::evaluator::limited_jq(crate::evaluator::JQ_TIME),
                 ..application_set::DecisionSettings::default()
             },
+            begins_operations: false,
             dry_run: false,
             concurrent_reconciliations: 10,
             concurrent_application_updates: 1,

@@ -424,7 +424,9 @@ fn plan_writes(
         if let (Some(started), Ok(found)) = (&mut started, found) {
             last_good::complete(started, wanted, &snapshot.existing[found]);
         }
-        Some((start.application.clone(), OperationPolicy { operation, record, started }))
+        let is_taken_up = start.is_taken_up;
+        let policy = OperationPolicy { operation, record, started, is_taken_up };
+        Some((start.application.clone(), policy))
     });
     let mut writes = plan::plan_writes(&PlanInput {
         set: &set.id,

@@ -118,7 +118,12 @@ fn a_reconcile_requests_a_few_refreshes_the_most_urgent_first() {
     let last_first: Vec<String> = names.iter().rev().cloned().chain(["gone".to_owned()]).collect();
     let operation = BTreeMap::from([(
         "app-10".to_owned(),
-        OperationPolicy { operation: json!({"sync": {}}), record: None, started: None },
+        OperationPolicy {
+            operation: json!({"sync": {}}),
+            record: None,
+            started: None,
+            is_taken_up: true,
+        },
     )]);
     let plan = plan_with(&set(), &wanted, &existing, Policy::Sync, &operation, &last_first);
     let asks = |patch: &&Patch| patch.body()["metadata"]["annotations"][REFRESH] == "normal";
@@ -357,6 +362,7 @@ fn operations_are_those_of_table_a_10() {
         revisions: Vec::new(),
         step: 1,
         started: None,
+        is_taken_up: true,
     };
     let build = |policy: Value| {
         let mut application = generated("a", spec());
@@ -430,7 +436,12 @@ fn automated_sync_is_disabled_as_370() {
 #[test]
 fn a_start_contains_the_version_that_it_was_decided_on() {
     let want = generated("a", spec());
-    let operation = OperationPolicy { operation: json!({"sync": {}}), record: None, started: None };
+    let operation = OperationPolicy {
+        operation: json!({"sync": {}}),
+        record: None,
+        started: None,
+        is_taken_up: true,
+    };
     let operations = [("a".to_owned(), operation)].into();
     let have = live(&want);
     let plan = plan_with(&set(), Some(&want), Some(&have), Policy::Sync, &operations, &[]);

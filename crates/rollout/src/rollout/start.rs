@@ -28,6 +28,8 @@ pub struct Start {
     pub step: usize,
     /// What the Application records of the run that starts it.
     pub started: Option<Started>,
+    /// Whether an application controller takes it up.
+    pub is_taken_up: bool,
 }
 
 /// Returns promoted Applications to Waiting whose operation has not started and
@@ -283,6 +285,7 @@ pub(super) fn starts(
             revisions,
             step,
             started: stepper.and_then(|stepper| stepper.started(row, entry.since)),
+            is_taken_up: row.member.excluded.is_none() && row.member.denied.is_none(),
         });
     }
     starts

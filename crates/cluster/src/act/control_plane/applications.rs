@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
+use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 
 use super::application_set_status::is_conflict;
+use super::application_status::status_patch;
 use crate::watch::control_plane::{Cache, Origin};
 use crate::watch::failure::{error_reason, existing_object, has_code, is_gone};
 use crate::watch::object::{StoredObject, kind_resource};
-use wavegate_api::ObjectKey;
+use wavegate_api::raw::require_version;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_application::operation::promoted;
 use wavegate_rollout::application_set::deletion::{Presence, Unsure};
 use wavegate_rollout::application_set::plan::outcome::{
     Ended, WriteAct, WriteFailure, WriteOutcome,
@@ -31,13 +35,22 @@ pub struct Writer {
     namespace: String,
     cache: Arc<Cache>,
     parallel: usize,
+    /// The time at which operations begin with their request; `None` when another process begins
+    /// them.
+    begins_at: Option<Timestamp>,
 }
 
 impl Writer {
     /// A writer with at most `parallel` requests at a time, operation starts excluded.
     pub fn new(client: &Client, namespace: &str, cache: Arc<Cache>, parallel: usize) -> Self {
         let api = Api::namespaced_with(client.clone(), namespace, &kind_resource("Application"));
-        Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
+        let (namespace, parallel) = (namespace.to_owned(), parallel.max(1));
+        Self { api, namespace, cache, parallel, begins_at: None }
+    }
+
+    /// The same, whose operations have begun with their request.
+    pub fn begins(self, at: Timestamp) -> Self {
+        Self { begins_at: Some(at), ..self }
     }
 
     /// Applies a plan: first the operations to start, then creations and other patches by their
@@ -133,7 +146,23 @@ impl Writer {
     }
 
     async fn patch(&self, patch: &Patch) -> Ended {
-        self.merge(&patch.name, &patch.body()).await
+        let body = patch.body();
+        let begun = self.begins_at.filter(|_| patch.starts && patch.is_taken_up);
+        let begun = begun.and_then(|at| self.begun(&patch.name, &body, at));
+        self.merge(&patch.name, begun.as_ref().unwrap_or(&body)).await
+    }
+
+    /// A patch that starts an operation, with its beginning; `None` when it cannot be known here.
+    fn begun(&self, name: &str, body: &Value, at: Timestamp) -> Option<Value> {
+        let known = self.cache.get(&ObjectKey::new(&self.namespace, name))?;
+        // It is based on this version, else the API server refuses it.
+        let stored = known.parse();
+        let version = body.resource_version();
+        let mut requested = stored.clone();
+        json_patch::merge(&mut requested, body);
+        let mut patch = status_patch(&stored, &promoted::begun(requested, at)?)?;
+        require_version(&mut patch, body);
+        (stored.resource_version() == version).then_some(patch)
     }
 
     async fn merge(&self, name: &str, body: &Value) -> Ended {

@@ -271,6 +271,7 @@ fn patching(patches: Vec<(&String, &String)>) -> WritePlan {
         name: name.clone(),
         json: json.clone(),
         starts: false,
+        is_taken_up: false,
         changes_spec: true,
         step: None,
         only_records: false,

@@ -135,6 +135,7 @@ mod tests {
             name: "a".to_owned(),
             json: "{}".to_owned(),
             starts: false,
+            is_taken_up: false,
             changes_spec: false,
             step: None,
             only_records: false,

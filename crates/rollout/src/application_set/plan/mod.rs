@@ -94,6 +94,8 @@ pub struct OperationPolicy {
     pub record: Option<CompletionRecord>,
     /// The run that starts it.
     pub started: Option<Started>,
+    /// Whether an application controller takes it up.
+    pub is_taken_up: bool,
 }
 
 /// Plans the writes of one reconcile.
@@ -168,6 +170,7 @@ fn guard(existing: &Existing) -> Option<Patch> {
         name: existing.name.to_string(),
         json: existing.guard.as_ref()?.to_string(),
         starts: false,
+        is_taken_up: false,
         changes_spec: true,
         only_records: false,
         refreshes: false,
@@ -355,6 +358,7 @@ fn patch(
         name: name.to_owned(),
         json,
         starts: start.is_some(),
+        is_taken_up: start.is_some_and(|start| start.is_taken_up),
         changes_spec: is_update,
         only_records: !is_update && start.is_none() && !refreshes,
         refreshes,

@@ -74,6 +74,7 @@ pub(crate) fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Exist
                 name: name.clone(),
                 json: more.to_string(),
                 starts: false,
+                is_taken_up: false,
                 changes_spec: false,
                 step: None,
                 only_records: false,

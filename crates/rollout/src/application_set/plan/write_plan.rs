@@ -98,6 +98,8 @@ pub struct Patch {
     pub json: String,
     /// Whether it starts an operation.
     pub starts: bool,
+    /// Whether an application controller takes up what it starts.
+    pub is_taken_up: bool,
     /// Whether it changes more than the operation and our annotations.
     pub changes_spec: bool,
     /// Whether it only writes a rollout record.

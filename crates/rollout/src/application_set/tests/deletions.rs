@@ -266,6 +266,7 @@ fn a_plan_is_settled_without_writes() {
         name: "a".into(),
         json: "{}".into(),
         starts: false,
+        is_taken_up: false,
         changes_spec: false,
         only_records,
         refreshes: false,
