@@ -14,7 +14,7 @@ const BEGINS: &str = "it begins once a worker is free";
 /// An Application whose requested operation has begun, so that whoever writes the request writes
 /// what has to be stored before anything is applied, too. `None` where that depends on more: on
 /// commits that are not requested, or because another operation runs.
-pub fn begun(requested: Value, now: Timestamp) -> Option<Value> {
+pub fn begun_operation(requested: Value, now: Timestamp) -> Option<Value> {
     let mut app = App::of(requested);
     if operation_stage(&app) != OperationStage::Requested {
         return None;
@@ -54,7 +54,7 @@ mod tests {
             "syncResult": {"revision": "b", "resources": [{"kind": "ConfigMap", "name": "a"}]},
         });
         let now = "2026-01-02T03:04:05.5Z".parse().unwrap();
-        let begun = begun(application(&commit, before), now).unwrap();
+        let begun = begun_operation(application(&commit, before), now).unwrap();
         assert_eq!(
             begun["status"]["operationState"],
             json!({
@@ -78,13 +78,13 @@ mod tests {
         let running = json!({"phase": "Running", "startedAt": "2026-01-02T03:04:05Z"});
         for (revision, state) in [("", json!({})), ("main", json!({})), (&*commit, running)] {
             assert_eq!(
-                begun(application(revision, state.clone()), now),
+                begun_operation(application(revision, state.clone()), now),
                 None,
                 "{revision} {state}"
             );
         }
         let mut idle = application(&commit, json!({}));
         idle.as_object_mut().unwrap().remove("operation");
-        assert_eq!(begun(idle, now), None);
+        assert_eq!(begun_operation(idle, now), None);
     }
 }

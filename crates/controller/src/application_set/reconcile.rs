@@ -332,7 +332,7 @@ fn writer(set: &StoredApplicationSet, context: &Context) -> Writer {
         context.settings.concurrent_application_updates,
     );
     match context.settings.begins_operations {
-        true => writer.begins(context.core.clock.now()),
+        true => writer.beginning_at(context.core.clock.now()),
         false => writer,
     }
 }

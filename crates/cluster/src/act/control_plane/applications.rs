@@ -49,7 +49,7 @@ impl Writer {
     }
 
     /// The same, whose operations have begun with their request.
-    pub fn begins(self, at: Timestamp) -> Self {
+    pub fn beginning_at(self, at: Timestamp) -> Self {
         Self { begins_at: Some(at), ..self }
     }
 
@@ -148,8 +148,16 @@ impl Writer {
     async fn patch(&self, patch: &Patch) -> Ended {
         let body = patch.body();
         let begun = self.begins_at.filter(|_| patch.starts && patch.is_taken_up);
-        let begun = begun.and_then(|at| self.begun(&patch.name, &body, at));
-        self.merge(&patch.name, begun.as_ref().unwrap_or(&body)).await
+        if let Some(begun) = begun.and_then(|at| self.begun(&patch.name, &body, at)) {
+            let ended = self.merge(&patch.name, &begun).await;
+            if !matches!(ended, Ended::Failed(_)) {
+                return ended;
+            }
+            // With a state that is too large to be stored, such as that of a source with all its
+            // manifests, the sync engine says so and ends the operation. What was written in spite
+            // of the failure has another version.
+        }
+        self.merge(&patch.name, &body).await
     }
 
     /// A patch that starts an operation, with its beginning; `None` when it cannot be known here.
@@ -160,7 +168,7 @@ impl Writer {
         let version = body.resource_version();
         let mut requested = stored.clone();
         json_patch::merge(&mut requested, body);
-        let mut patch = status_patch(&stored, &promoted::begun(requested, at)?)?;
+        let mut patch = status_patch(&stored, &promoted::begun_operation(requested, at)?)?;
         require_version(&mut patch, body);
         (stored.resource_version() == version).then_some(patch)
     }

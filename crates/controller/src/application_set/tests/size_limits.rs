@@ -244,3 +244,45 @@ again_under_argo_cd_definitions! {
     a_rejected_status_is_reported_and_does_not_stop_the_rollout,
     a_stall_is_reported_once,
 }
+
+/// The sync engine of the same process finds it begun; where the API server does not store that
+/// much, it is only requested, and the engine says why it cannot begin (SE-062).
+#[tokio::test]
+async fn an_operation_has_begun_with_its_request_as_360() {
+    let revision = "0123456789012345678901234567890123456789";
+    for (is_excluded, is_too_large) in [(false, false), (false, true), (true, false)] {
+        let settings =
+            ApplicationSetSettings { begins_operations: true, ..ApplicationSetSettings::default() };
+        let world = ClusterState::start(settings).await;
+        world.create("ApplicationSet", "set", fleet(2)).await;
+        let live = world.until("Application", "app-00", |_| true).await;
+        let mut compared = next(&live, revision).unwrap();
+        if is_excluded {
+            compared["metadata"]["annotations"] =
+                json!({wavegate_api::annotations::SKIP_RECONCILE: "true"});
+        }
+        if is_too_large {
+            let is_start = |request: &RequestRecord| {
+                request.client == "sets"
+                    && request.resource == "applications"
+                    && request.verb == "patch"
+            };
+            world.server.inject(InjectedFault::new(Effect::Status(413), is_start));
+        }
+        world.patch("Application", "app-00", compared).await;
+        let live = world.until("Application", "app-00", |live| live["operation"].is_object()).await;
+        let state = &live["status"]["operationState"];
+        if is_excluded || is_too_large {
+            assert!(state.is_null(), "{is_excluded}, {is_too_large}: {state}");
+            continue;
+        }
+        assert_eq!(state["phase"], "Running", "{state}");
+        assert_eq!(state["syncResult"]["revision"], revision, "{state}");
+        assert_eq!(state["operation"], live["operation"], "{state}");
+        // Once: what follows is up to the sync engine.
+        let version = live["metadata"]["resourceVersion"].clone();
+        world.reconcile().await;
+        let live = world.until("Application", "app-00", |_| true).await;
+        assert_eq!(live["metadata"]["resourceVersion"], version);
+    }
+}
