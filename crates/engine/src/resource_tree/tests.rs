@@ -152,7 +152,7 @@ fn an_object_below_has_what_is_known_of_it() {
         created_at: "2026-01-02T03:04:05Z".to_owned(),
         scaled_down: true,
         version: "v1".to_owned(),
-        health: Some(Health::progressing("starts")),
+        health: Some(Health { status: health::Status::Progressing, message: "starts".to_owned() }),
         ..object("B", "b", &["a"])
     };
     let tree =

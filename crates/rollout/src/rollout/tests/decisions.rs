@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::*;
+use crate::rollout::Transition;
 use crate::rollout::observed::{OperationEnd, PersonSync, RequestedOperation};
 use crate::written;
 use health::Status as H;
@@ -308,6 +309,16 @@ fn decide(stored: Option<&Entry>, seen: &Observed, around: Around<'_>) -> String
             let _ = write!(text, " {write:?}");
         }
     }
+    for transition in plan.transitions.iter().filter(|one| one.application == "app") {
+        let Transition { from, to, cause, timed_out, health, sync, .. } = transition;
+        let _ = write!(text, "; {from:?} to {to:?} by {cause}, {sync:?} {health:?}");
+        if *timed_out {
+            text.push_str(", timed out");
+        }
+    }
+    for name in &plan.refreshes {
+        let _ = write!(text, "; refreshes {name}");
+    }
     if !plan.stalled.is_empty() {
         text.push_str("; stalled");
     }
@@ -352,4 +363,33 @@ fn each_entry_with_each_state_is_decided_as_written() {
         }
     }
     written::compare("src/rollout/tests/decisions.txt", &text);
+}
+
+/// What is stored of a mark is its prefix, in the phases that have it.
+#[test]
+fn a_mark_is_found_by_its_prefix_in_its_phases() {
+    use EntryMark as M;
+    let phases = [Phase::Waiting, Phase::Pending, Phase::Progressing, Phase::Healthy];
+    let (waiting, pending, progressing, healthy) = (
+        [true, false, false, false],
+        [false, true, false, false],
+        [false, false, true, false],
+        [false, false, false, true],
+    );
+    for (mark, want) in [
+        (M::TimedOut, healthy),
+        (M::StepClosed, [true, true, false, false]),
+        (M::FoundSynced, progressing),
+        (M::ResultUnknown, progressing),
+        (M::Degraded, progressing),
+        (M::Requested, pending),
+        (M::HeldByPerson, waiting),
+        (M::SyncFailed, [true, false, true, false]),
+    ] {
+        let message = format!("{}: more", mark.prefix());
+        let found = phases.map(|phase| EntryMark::of(phase, &message) == Some(mark));
+        assert_eq!(found, want, "{mark:?}");
+        let other = phases.map(|phase| EntryMark::of(phase, &format!("x {message}")));
+        assert_eq!(other, [None; 4], "{mark:?} is not at the start");
+    }
 }
