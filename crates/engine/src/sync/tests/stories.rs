@@ -121,8 +121,11 @@ fn decision(plan: &SyncPlan, before: &[ResourceResult], known: &SyncProgress) ->
     text
 }
 
+/// What happens before the decision of this number.
+type Event = (usize, fn(&mut World));
+
 /// The decisions of an operation, until it ends; `events` change the world before a decision.
-fn run(mut world: World, events: &[(usize, fn(&mut World))]) -> String {
+fn run(mut world: World, events: &[Event]) -> String {
     let mut text = String::new();
     for round in 0..60 {
         for (_, event) in events.iter().filter(|(at, _)| *at == round) {
@@ -211,7 +214,7 @@ fn gone() -> World {
 }
 
 /// The operations, each with its name and what happens before which of its decisions.
-fn operations() -> Vec<(&'static str, World, Vec<(usize, fn(&mut World))>)> {
+fn operations() -> Vec<(&'static str, World, Vec<Event>)> {
     let minute = SignedDuration::from_secs(60);
     let fails: fn(&mut World) = |world| world.set_health("web", Status::Degraded);
     vec![

@@ -193,7 +193,7 @@ pub fn see(world: &World) -> Seen {
     flatten("set", &status, &mut seen);
     let metadata = json!({
         "finalizers": set.finalizers, "approvedDeletions": set.approved_deletions,
-        "existed": text(&set.existed), "gone": world.is_gone,
+        "existed": text(set.existed), "gone": world.is_gone,
     });
     flatten("set", &metadata, &mut seen);
     let raw = object(world);
