@@ -153,13 +153,14 @@ fn all(size: Size, name: &'static str, count: Count) {
     };
     let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
     let case = Case::of(*seed, size);
-    let smallest = shrink(&case, violation.judge);
+    let story = match number("WAVEGATE_SHRINK") {
+        Some(0) => String::new(),
+        _ => story::of(&shrink(&case, violation.judge), violation.judge),
+    };
     panic!(
         "WAVEGATE_SEED={seed} WAVEGATE_CASES=1 cargo test --test fleets fleets::{name} \
-         repeats it: {}: {}\nseeds that fail: {seeds:?}\n{}",
-        violation.judge,
-        violation.what,
-        story::of(&smallest, violation.judge),
+         repeats it: {}: {}\nseeds that fail: {seeds:?}\n{story}",
+        violation.judge, violation.what,
     );
 }
 

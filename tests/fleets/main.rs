@@ -12,7 +12,8 @@
 //! Each run prints how many faults of each kind a request or a watch noticed, and fails when 500
 //! seeds have none of a kind. `WAVEGATE_MUTATIONS=IgnoresPause,ListsHot` runs these mutations only.
 //!
-//! A failure names the seed, prints the smallest case that still fails, and what happened in it.
+//! A failure names the seed, prints the smallest case that still fails, and what happened in it;
+//! with `WAVEGATE_SHRINK=0`, which saves the search, only the seed.
 
 mod app;
 mod case;

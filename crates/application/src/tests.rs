@@ -696,6 +696,56 @@ fn automated_sync_starts_only_if_permitted() {
     assert_eq!((named.len(), &named[0]["name"]), (1000, &json!("one")));
 }
 
+/// A sync of some resources, and a dry run, deploy no commit: the last deployment says which one was
+/// attempted (SE-422).
+#[test]
+fn a_sync_of_some_resources_is_no_attempt_of_its_commit_as_se_422() {
+    let placed = placed(&[map("one")]);
+    let some = json!({"sync": {"resources": [{"kind": "ConfigMap", "name": "one"}]}});
+    let healing = json!({"initiatedBy": {"automated": true}, "sync": some["sync"]});
+    let dry_healing = json!({"initiatedBy": {"automated": true},
+        "sync": {"dryRun": true, "resources": some["sync"]["resources"]}});
+    // The operation, its phase and revision, the one deployed last, and the decision.
+    for (name, operation, phase, revision, deployed, want) in [
+        ("never", Value::Null, "", "", "", "starts all"),
+        ("the whole commit", json!({"sync": {}}), "Succeeded", "abc", "abc", "heals"),
+        ("another commit", json!({"sync": {}}), "Succeeded", "old", "old", "starts all"),
+        ("it failed", json!({"sync": {}}), "Failed", "abc", "", "refuses"),
+        ("some resources", some.clone(), "Succeeded", "abc", "old", "starts all"),
+        ("some resources of what is deployed", some.clone(), "Succeeded", "abc", "abc", "heals"),
+        ("some resources failed", some, "Failed", "abc", "", "starts all"),
+        ("a dry run", json!({"sync": {"dryRun": true}}), "Succeeded", "abc", "", "starts all"),
+        ("self-heal", healing, "Failed", "abc", "", "refuses"),
+        ("a dry run of self-heal", dry_healing, "Failed", "abc", "", "starts all"),
+    ] {
+        let mut app = application();
+        app["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
+        let source = app["spec"]["source"].clone();
+        if !operation.is_null() {
+            app["status"]["operationState"] = json!({
+                "phase": phase, "finishedAt": "2023-11-14T22:13:20Z", "operation": operation,
+                "syncResult": {"revision": revision, "source": source},
+            });
+        }
+        if !deployed.is_empty() {
+            app["status"]["history"] = json!([{"id": 0, "revision": deployed, "source": source}]);
+        }
+        let spec = wavegate_api::read_typed(&app["spec"]).unwrap();
+        let comparison = compared(&app, &placed, &BTreeMap::new());
+        let (app, heal) = (App::of(app), SelfHeal::default());
+        let revisions = ["abc".to_owned()];
+        let found = auto_sync::decide(&app, &spec, &comparison, &revisions, &heal, true, at(0));
+        let found = match &found {
+            AutoSync::Start(operation) if operation["sync"]["resources"].is_array() => "heals",
+            AutoSync::Start(_) => "starts all",
+            AutoSync::Refuse(_) => "refuses",
+            AutoSync::Wait(_) => "waits",
+            AutoSync::Nothing => "nothing",
+        };
+        assert_eq!(found, want, "{name}");
+    }
+}
+
 /// A controller copies annotations to an object of its own, which no sync changes: it was synced
 /// again and again (SE-116, SE-145, SE-421, SE-607).
 #[test]

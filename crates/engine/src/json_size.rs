@@ -22,3 +22,15 @@ pub fn json_bytes(value: &impl Serialize) -> usize {
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn the_size_is_that_of_the_text() {
+        for value in [json!(null), json!({"a": [1, "x"], "b": {"c": 0.5}}), json!("ä\n")] {
+            assert_eq!(super::json_bytes(&value), value.to_string().len(), "{value}");
+        }
+    }
+}

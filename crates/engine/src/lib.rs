@@ -19,3 +19,6 @@ pub mod resource_tree;
 pub mod sync;
 pub mod wait;
 pub mod windows;
+#[cfg(test)]
+#[path = "../../../tests/it/support/written.rs"]
+mod written;

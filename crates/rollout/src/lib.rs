@@ -18,3 +18,6 @@ pub mod notify;
 pub mod requests;
 pub mod rollout;
 pub mod webhook;
+#[cfg(test)]
+#[path = "../../../tests/it/support/written.rs"]
+mod written;

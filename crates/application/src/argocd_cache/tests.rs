@@ -288,6 +288,13 @@ fn secrets_are_masked_in_all_states() {
     let applied = annotations["kubectl.kubernetes.io/last-applied-configuration"].as_str().unwrap();
     let applied: Value = serde_json::from_str(applied).unwrap();
     assert_eq!(applied["data"]["a"], second);
+    // The same annotation has another mask where it has another value.
+    let mut other = secret(json!({}), "");
+    other["metadata"]["annotations"]["token"] = "another".into();
+    let names = ["token".to_owned()];
+    let (one, other) = mask::secrets(Some(&secret(json!({}), "")), Some(&other), &names);
+    let tokens = [one, other].map(|one| one.unwrap()["metadata"]["annotations"]["token"].clone());
+    assert_eq!(tokens, [first, second]);
     let (_, broken) = mask::secrets(None, Some(&secret(json!({}), "no JSON: dHdv")), &[]);
     let annotations = &broken.unwrap()["metadata"]["annotations"];
     assert_eq!(annotations["kubectl.kubernetes.io/last-applied-configuration"], first);

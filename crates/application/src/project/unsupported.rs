@@ -178,6 +178,24 @@ mod tests {
                 assert!(found.starts_with(&start), "{found}");
             }
         }
+        let advice = |own: &Value, child: &Value| {
+            unused(own, &ApplicationSpec::default(), [("x".to_owned(), child)]).concat()
+        };
+        for (own, child, end) in [
+            (&none, resource("Ignore"), "Ignore has no effect; use IgnoreExtraneous"),
+            (
+                &none,
+                resource("ServerSideDiff=true"),
+                "has no effect on a resource; set it on the Application",
+            ),
+            (
+                &application("Ignore"),
+                resource(""),
+                "use ServerSideDiff=true, ServerSideDiff=false or IncludeMutationWebhook=true",
+            ),
+        ] {
+            assert!(advice(own, &child).ends_with(end), "{}", advice(own, &child));
+        }
     }
 
     /// A project whose guards cannot be enforced deploys nothing (SE-079, SE-080).

@@ -1,5 +1,7 @@
 //! Reasons, from the status of an Application.
 
+mod table;
+
 use serde_json::{Value, json};
 
 use super::blocking_of;

@@ -165,7 +165,9 @@ mod tests {
             assert_eq!(canonical(text).as_deref(), Some(want), "{text}");
             assert_eq!(canonical(want).as_deref(), Some(want), "{want} is a fixed point");
         }
+        let fine = format!("0.{}", "1".repeat(28));
         for text in [
+            fine.as_str(),
             "",
             "-",
             "Gi",

@@ -2,6 +2,7 @@ mod application;
 mod generations;
 mod generic;
 mod kinds;
+mod messages;
 mod operators;
 mod vectors;
 mod workloads;

@@ -144,3 +144,21 @@ fn live_objects_complete_the_resources() {
     assert_eq!(tree[0].created_at, "2026-01-02T03:04:05Z");
     assert!(tree[1].missing);
 }
+
+#[test]
+fn an_object_below_has_what_is_known_of_it() {
+    let child = LiveObject {
+        wave: 3,
+        created_at: "2026-01-02T03:04:05Z".to_owned(),
+        scaled_down: true,
+        version: "v1".to_owned(),
+        health: Some(Health { status: health::Status::Progressing, message: "starts".to_owned() }),
+        ..object("B", "b", &["a"])
+    };
+    let tree =
+        with_live(vec![node("A", "a")], &[object("A", "a", &[]), child.clone()], &BTreeSet::new());
+    let found = &tree[0].children[0];
+    assert_eq!(found.key(), child.key);
+    assert_eq!((found.wave, &found.created_at, found.scaled_down), (3, &child.created_at, true));
+    assert_eq!((&found.version, &found.health), (&child.version, &child.health));
+}

@@ -1,6 +1,7 @@
 //! The tables of the specification, and properties of whole rollouts.
 
 mod compact;
+mod decisions;
 mod evidence;
 mod places;
 mod tables;

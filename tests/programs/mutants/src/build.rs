@@ -19,7 +19,9 @@ pub(crate) mod mutant_switch {
     });
     static RECORD: LazyLock<Option<Mutex<std::fs::File>>> = LazyLock::new(|| {
         let path = std::env::var_os("MUTANT_RECORD")?;
-        Some(Mutex::new(std::fs::File::create(path).expect("a record of mutants")))
+        // The crates of a program write to one file, each for itself.
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        Some(Mutex::new(file.expect("a record of mutants")))
     });
     static REACHED: [AtomicBool; MOST] = [const { AtomicBool::new(false) }; MOST];
     #[inline]
@@ -42,20 +44,42 @@ const NO_PLACE: &str = "they are in a chain of let, or in what the tool does not
 const REFUSED: &str = "the compiler refuses them";
 const NEAR: &str = "the compiler refuses something beside them";
 
-/// The tests of a crate.
+/// What depends on the decision crates, and whose tests are tests of decisions, too: those that
+/// are fast first.
+const DEPENDENTS: [&str; 3] = ["wavegate-controller", "wavegate", "wavegate-simulation"];
+/// Whole rollouts in simulation, a test target of the program.
+const FLEETS: &str = "fleets";
+
+/// Tests that are one program.
 pub struct Program {
-    pub package: String,
+    /// The package, or the test target.
+    pub name: String,
     pub path: PathBuf,
     /// The crate.
     pub folder: PathBuf,
 }
 
+impl Program {
+    /// Whether its cases are whole rollouts: some suffice, and more would be too slow.
+    pub fn is_fleets(&self) -> bool {
+        self.name == FLEETS
+    }
+}
+
 pub struct Built {
-    pub programs: Vec<Program>,
+    /// The tests of the crates that have mutants.
+    pub own: Vec<Program>,
+    /// The tests of their dependents, when they are asked for.
+    pub others: Vec<Program>,
     pub excluded: BTreeMap<Id, &'static str>,
 }
 
-pub fn build(mutants: &BTreeMap<Id, Mutant>, tree: &Path, target: &str) -> Result<Built, Fault> {
+pub fn build(
+    mutants: &BTreeMap<Id, Mutant>,
+    tree: &Path,
+    target: &str,
+    with_others: bool,
+) -> Result<Built, Fault> {
     let packages: BTreeSet<&str> = mutants.values().map(|one| one.package.as_str()).collect();
     let files: BTreeSet<&str> = mutants.values().map(|one| one.file.as_str()).collect();
     let mut texts = BTreeMap::new();
@@ -94,7 +118,10 @@ pub fn build(mutants: &BTreeMap<Id, Mutant>, tree: &Path, target: &str) -> Resul
             excluded.extend(rewritten.left.iter().map(|id| (*id, NO_PLACE)));
             written.insert(file, rewritten);
         }
-        let messages = cargo(tree, target, &packages, is_checked)?;
+        let messages = match is_checked {
+            true => test(tree, target, &packages, with_others)?,
+            false => check(tree, target, &packages)?,
+        };
         let errors: Vec<&Value> = messages
             .iter()
             .filter(|one| one["reason"] == "compiler-message")
@@ -106,8 +133,15 @@ pub fn build(mutants: &BTreeMap<Id, Mutant>, tree: &Path, target: &str) -> Resul
             continue;
         }
         if errors.is_empty() {
-            let programs = programs(tree, &packages, &messages)?;
-            return Ok(Built { programs, excluded });
+            let own = packages.iter().map(|package| program(&messages, package, "lib"));
+            let mut others = Vec::new();
+            if with_others {
+                for package in DEPENDENTS {
+                    others.push(program(&messages, package, "lib")?);
+                }
+                others.push(program(&messages, FLEETS, "test")?);
+            }
+            return Ok(Built { own: own.collect::<Result<_, _>>()?, others, excluded });
         }
         let before = excluded.len();
         for error in &errors {
@@ -127,23 +161,39 @@ fn folder(tree: &Path, package: &str) -> PathBuf {
     tree.join("crates").join(package.trim_start_matches("wavegate-"))
 }
 
-/// What Cargo reports of `packages` when it checks them, or builds their tests.
-fn cargo(
+/// What Cargo reports when it checks `packages`.
+fn check(tree: &Path, target: &str, packages: &BTreeSet<&str>) -> Result<Vec<Value>, Fault> {
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    cargo(tree, target, &["check", "--keep-going", "--lib"], packages)
+}
+
+/// What Cargo reports when it builds the tests of `packages`, and those of their dependents: all
+/// at once, since other packages at a time may have other features, and are built again.
+fn test(
     tree: &Path,
     target: &str,
     packages: &BTreeSet<&str>,
-    is_checked: bool,
+    with_others: bool,
 ) -> Result<Vec<Value>, Fault> {
-    let mut command = Command::new("cargo");
-    match is_checked {
-        true => command.args(["test", "--no-run", "--no-fail-fast"]),
-        false => command.args(["check", "--keep-going"]),
+    let (others, fleets) = match with_others {
+        true => (&DEPENDENTS[..], &["--test", FLEETS][..]),
+        false => (&[][..], &[][..]),
     };
-    command.args(["--locked", "--lib", "--message-format=json"]);
-    for package in packages {
-        command.args(["--package", package]);
-    }
-    let output = command
+    let packages = packages.iter().chain(others).flat_map(|package| ["--package", package]);
+    let more = packages.chain(fleets.iter().copied());
+    cargo(tree, target, &["test", "--no-run", "--no-fail-fast", "--lib"], more)
+}
+
+fn cargo<'a>(
+    tree: &Path,
+    target: &str,
+    command: &[&str],
+    more: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Value>, Fault> {
+    let output = Command::new("cargo")
+        .args(command)
+        .args(["--locked", "--message-format=json"])
+        .args(more)
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_INCREMENTAL", "1")
@@ -156,24 +206,19 @@ fn cargo(
     Ok(messages?)
 }
 
-fn programs(
-    tree: &Path,
-    packages: &BTreeSet<&str>,
-    messages: &[Value],
-) -> Result<Vec<Program>, Fault> {
-    let find = |package: &str| {
-        let name = package.replace('-', "_");
-        let built =
-            |one: &&Value| one["target"]["name"] == name.as_str() && one["profile"]["test"] == true;
-        let path = messages.iter().filter(built).find_map(|one| one["executable"].as_str());
-        let path = path.ok_or_else(|| format!("the tests of {package} are not built"))?;
-        Ok(Program {
-            package: package.to_owned(),
-            path: path.into(),
-            folder: folder(tree, package),
-        })
+/// The tests of a target that Cargo has built.
+fn program(messages: &[Value], name: &str, kind: &str) -> Result<Program, Fault> {
+    // A library has `_` in its name.
+    let target = name.replace('-', "_");
+    let is_it = |one: &&Value| {
+        let is_named = one["target"]["name"] == target.as_str() && one["target"]["kind"][0] == kind;
+        is_named && one["profile"]["test"] == true && one["executable"].is_string()
     };
-    packages.iter().map(|package| find(package)).collect()
+    let built = messages.iter().find(is_it);
+    let built = built.ok_or_else(|| format!("the tests of {name} are not built"))?;
+    let path = |key: &str| PathBuf::from(built[key].as_str().unwrap_or_default());
+    let folder = path("manifest_path").parent().map(Path::to_owned).unwrap_or_default();
+    Ok(Program { name: name.to_owned(), path: path("executable"), folder })
 }
 
 /// The mutants that an error comes from: the one that stands there, or else all of the function.

@@ -7,50 +7,113 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use crate::build::Program;
-use crate::{Fault, Id, Verdict};
+use crate::{Fault, Id};
 
 /// A test that takes longer judges nothing.
 const SLOW: Duration = Duration::from_secs(10);
 /// How long tests of one process take together without a mutant: one that fails first saves the
 /// others, and a process costs some milliseconds.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How many fleets a test of them runs.
+const FLEETS: &str = "4";
 
-/// A test, how long it takes, and the mutants that it reaches.
+/// A test, and the mutants that it reaches.
 struct Test {
     name: String,
-    takes: Option<Duration>,
+    result: Recorded,
     reached: Vec<Id>,
 }
 
-/// What is known of `ids`, which are the mutants of the crate of `program`.
-pub fn judge(program: &Program, ids: &[Id], jobs: usize) -> Result<Vec<(Id, Verdict)>, Fault> {
+/// What a test does without a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recorded {
+    /// It takes so long.
+    Passed(Duration),
+    Failed,
+    Slow,
+}
+
+impl Test {
+    fn takes(&self) -> Option<Duration> {
+        match self.result {
+            Recorded::Passed(takes) => Some(takes),
+            Recorded::Failed | Recorded::Slow => None,
+        }
+    }
+}
+
+/// What a program finds out about mutants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    NotReached,
+    /// Only by tests that take too long.
+    NotInTime,
+    Missed,
+    Caught,
+}
+
+/// Whose tests a program has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Of the crate of the mutants. Each of them passes without one.
+    Own,
+    /// Of a dependent, where some need what is not here. They have more in them that may fail by
+    /// itself under load, so one that fails is run once more.
+    Other,
+}
+
+/// What `program` finds out about `ids`.
+pub fn judge(
+    program: &Program,
+    whose: Whose,
+    ids: &[Id],
+    jobs: usize,
+) -> Result<Vec<(Id, Finding)>, Fault> {
     let list = Command::new(&program.path).arg("--list").current_dir(&program.folder).output()?;
     let list = String::from_utf8(list.stdout)?;
     let names: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
-    eprintln!("{}: {} tests, {} mutants", program.package, names.len(), ids.len());
+    eprintln!("{}: {} tests, {} mutants", program.name, names.len(), ids.len());
 
-    let mut tests = each(&names, jobs, |name| record(program, name))?;
-    tests.sort_by_key(|test| test.takes);
+    let recorded = each(&names, jobs, |name| record(program, name))?;
+    let failed: Vec<&str> = recorded
+        .iter()
+        .filter(|test| test.result == Recorded::Failed)
+        .map(|test| test.name.as_str())
+        .collect();
+    if let (Whose::Own, Some(name)) = (whose, failed.first()) {
+        return Err(format!("{name} of {} fails without a mutant", program.name).into());
+    }
+    let slow = recorded.iter().filter(|test| test.result == Recorded::Slow).count();
+    if !failed.is_empty() || slow > 0 {
+        eprintln!(
+            "{}: left out are {} tests that fail without a mutant, and {slow} that take more than \
+             {} seconds",
+            program.name,
+            failed.len(),
+            SLOW.as_secs()
+        );
+    }
+    let mut tests: Vec<&Test> =
+        recorded.iter().filter(|test| test.result != Recorded::Failed).collect();
+    tests.sort_by_key(|test| test.takes());
     let mut reaching: BTreeMap<Id, Vec<&Test>> = BTreeMap::new();
-    for test in &tests {
+    for test in tests {
         for id in &test.reached {
             reaching.entry(*id).or_default().push(test);
         }
     }
     each(ids, jobs, |id| {
         let tests = reaching.get(id).map_or(&[][..], Vec::as_slice);
-        Ok((*id, verdict(program, *id, tests)?))
+        Ok((*id, find(program, whose, *id, tests)?))
     })
 }
 
-fn verdict(program: &Program, id: Id, tests: &[&Test]) -> Result<Verdict, Fault> {
+fn find(program: &Program, whose: Whose, id: Id, tests: &[&Test]) -> Result<Finding, Fault> {
     let fast: Vec<(&str, Duration)> =
-        tests.iter().filter_map(|test| Some((test.name.as_str(), test.takes?))).collect();
+        tests.iter().filter_map(|test| Some((test.name.as_str(), test.takes()?))).collect();
     match (tests.is_empty(), fast.is_empty()) {
-        (true, _) => return Ok(Verdict::Survives("no test reaches it")),
-        (_, true) => {
-            return Ok(Verdict::NotJudged("only tests of more than 10 seconds reach them"));
-        }
+        (true, _) => return Ok(Finding::NotReached),
+        (_, true) => return Ok(Finding::NotInTime),
         _ => {}
     }
     let mut rest = fast.as_slice();
@@ -66,32 +129,39 @@ fn verdict(program: &Program, id: Id, tests: &[&Test]) -> Result<Verdict, Fault>
         let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
         let takes: Duration = group.iter().map(|(_, takes)| *takes).sum();
         // One that does not end is caught.
-        if run(program, &names, ("MUTANT", id.to_string().as_ref()), SLOW.max(takes * 5))?
-            != Some(true)
-        {
-            return Ok(Verdict::Caught);
+        let fails = || -> Result<bool, Fault> {
+            let mutant = ("MUTANT", id.to_string());
+            let passed = run(program, &names, (mutant.0, mutant.1.as_ref()), SLOW.max(takes * 5))?;
+            Ok(passed != Some(true))
+        };
+        if fails()? && (whose == Whose::Own || fails()?) {
+            return Ok(Finding::Caught);
         }
     }
-    Ok(Verdict::Survives("no test fails"))
+    Ok(Finding::Missed)
 }
 
 /// Runs a test without a mutant.
 fn record(program: &Program, name: &str) -> Result<Test, Fault> {
     // Beside the program; `:` is no part of a file's name everywhere.
     let path = program.path.with_extension(name.replace("::", "."));
+    let remove = || match path.exists() {
+        true => fs::remove_file(&path),
+        false => Ok(()),
+    };
+    // What a run that was ended has left.
+    remove()?;
     let start = Instant::now();
-    let passed = run(program, &[name], ("MUTANT_RECORD", &path), SLOW)?;
-    if passed == Some(false) {
-        return Err(format!("{name} of {} fails without a mutant", program.package).into());
-    }
-    let takes = passed.map(|_| start.elapsed());
+    let result = match run(program, &[name], ("MUTANT_RECORD", &path), SLOW)? {
+        Some(true) => Recorded::Passed(start.elapsed()),
+        Some(false) => Recorded::Failed,
+        None => Recorded::Slow,
+    };
     // There is none when it reaches none.
     let text = fs::read_to_string(&path).unwrap_or_default();
-    if path.exists() {
-        fs::remove_file(&path)?;
-    }
+    remove()?;
     let reached = text.lines().filter_map(|line| line.parse().ok()).collect();
-    Ok(Test { name: name.to_owned(), takes, reached })
+    Ok(Test { name: name.to_owned(), result, reached })
 }
 
 /// Whether tests pass; none when they take longer than `limit`.
@@ -102,8 +172,13 @@ fn run(
     limit: Duration,
 ) -> Result<Option<bool>, Fault> {
     let start = Instant::now();
+    let mut command = Command::new("sh");
+    if program.is_fleets() {
+        // The smallest fleet that fails is of no interest here.
+        command.env("WAVEGATE_CASES", FLEETS).env("WAVEGATE_SHRINK", "0");
+    }
     // A loop without an end may take all memory before its time is up.
-    let mut child = Command::new("sh")
+    let mut child = command
         .args(["-c", "ulimit -v 8000000 2>/dev/null; exec \"$@\"", "sh"])
         .arg(&program.path)
         .args(["--exact", "--test-threads=1"])

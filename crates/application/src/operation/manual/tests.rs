@@ -137,6 +137,11 @@ fn refusals_say_what_is_running() {
     app["status"] = state("Failed");
     app["operation"] = json!({"initiatedBy": {"automated": true}, "sync": {}});
     assert_eq!(operation_refusal(&app), busy("", "automated sync", "", ""));
+    app["operation"] =
+        json!({"initiatedBy": {"automated": true, "username": "a-rollout"}, "sync": {}});
+    assert_eq!(operation_refusal(&app), busy("", "a-rollout", "", ""));
+    app["operation"] = json!({"sync": {}});
+    assert_eq!(operation_refusal(&app), busy("", "", "", ""));
     app["metadata"]["annotations"]["argocd.argoproj.io/skip-reconcile"] = "true".into();
     assert_eq!(operation_refusal(&app), Some(Refusal::Skipped));
     app["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();

@@ -226,6 +226,15 @@ fn pods_that_cannot_be_created_are_a_cause() {
         there["metadata"]["ownerReferences"] = json!([{"uid": "uid-web"}]);
         found.pods = vec![there];
         assert_eq!(said(&found), "", "{kind}: its Pod was created since");
+        // One of two is not enough.
+        for (at, count) in
+            [("spec", "replicas"), ("spec", "parallelism"), ("status", "desiredNumberScheduled")]
+        {
+            if !found.workload[at][count].is_null() {
+                found.workload[at][count] = 2.into();
+            }
+        }
+        assert_eq!(said(&found), format!("{kind} shop/web: FailedCreate: {quota}"), "one of two");
     }
 }
 

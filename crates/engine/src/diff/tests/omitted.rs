@@ -307,3 +307,37 @@ fn check(rows: Vec<(&str, Value, Value, bool)>) {
         assert_eq!(normalized_object(&once, &DiffConfig::default()), once, "{name}");
     }
 }
+
+/// SE-168: the selector of a ReplicationController follows its template, and a Job has the counts of
+/// the API server.
+#[test]
+fn what_the_api_server_fills_in_for_a_kind_is_no_difference() {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {}});
+    let controller = |spec: Value| {
+        let base = json!({"spec": {"template": template}});
+        object("v1", "ReplicationController", with(&base, json!({ "spec": spec })))
+    };
+    let selector = |name: &str| json!({"replicas": 1, "selector": {"app": name}});
+    assert!(!modified(&controller(json!({})), &controller(selector("web"))));
+    let other = controller(selector("other"));
+    assert!(modified(&controller(json!({})), &applied_by_kubectl(other.clone(), &other)));
+
+    let job = |spec: Value| {
+        let base = json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}});
+        object("batch/v1", "Job", with(&base, json!({ "spec": spec })))
+    };
+    let filled = job(json!({"completions": 1, "parallelism": 1, "backoffLimit": 6}));
+    assert!(!modified(&job(json!({})), &applied_by_kubectl(filled.clone(), &filled)));
+    let other = job(json!({"completions": 1, "parallelism": 1, "backoffLimit": 5}));
+    assert!(modified(&job(json!({})), &applied_by_kubectl(other.clone(), &other)));
+
+    let limits = |more: Value| {
+        let limit =
+            with(&json!({"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}}), more);
+        object("v1", "LimitRange", json!({"spec": {"limits": [limit]}}))
+    };
+    let filled = limits(json!({"default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}));
+    assert!(!modified(&limits(json!({})), &applied_by_kubectl(filled.clone(), &filled)));
+    let other = limits(json!({"default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}));
+    assert!(modified(&limits(json!({})), &applied_by_kubectl(other.clone(), &other)));
+}

@@ -129,6 +129,20 @@ fn of_an_older_status_the_spec_and_what_is_of_this_generation_count() {
     for (spec, condition, want) in cases {
         assert_eq!(judged(rules, object(spec.clone(), condition)), want, "{spec}");
     }
+    // Numbers of an older status count as little as its words.
+    for rule in [
+        ".status.ready<.spec.want -> Degraded",
+        ".spec.want>.status.ready -> Degraded",
+        ".spec.more+.status.ready<1 -> Degraded",
+        "#.status.list<1 -> Degraded",
+        "sum .status.list.count<1 -> Degraded",
+    ] {
+        let rules = format!("{rule}\nReady=True -> Healthy");
+        let found = judged(&rules, object(json!({"want": 1}), ready(json!(1))));
+        assert_eq!(found, format!("Progressing {NOT_OBSERVED}"), "{rule}");
+        let found = judged(&rules, object(json!({"want": 1}), ready(json!(2))));
+        assert_eq!(found, "Healthy ", "{rule}");
+    }
     // A kind whose rules know the field decides itself.
     let own = ".spec.paused=true & .status.phase=Failed -> Degraded";
     let paused = object(json!({"paused": true}), ready(json!(1)));
@@ -169,6 +183,22 @@ fn mistakes_name_the_line() {
         ("[a/K]\n-> Healthy {word}", "test.rules:2: {word} is not known"),
         ("[a/K]\nany .x (Ready -> Healthy", "test.rules:2: a missing )"),
         ("[a/K]\nuse none(1)", "test.rules:2: none is not defined"),
+        ("[a/K]\n(Ready=True -> Healthy", "test.rules:2: a missing )"),
+        ("[a/K]\nReady=True) -> Healthy", "test.rules:2: a ) too many"),
+        ("[a/K]\nReady=True & -> Healthy", "test.rules:2: an empty test"),
+        ("[a/K]\nReady=True & & Other -> Healthy", "test.rules:2: an empty test"),
+        ("[a/K]\nReady=True", "test.rules:2: a rule is written TESTS -> STATUS MESSAGE"),
+        ("[a/K]\nfull status -> Healthy", "test.rules:2: status is no path"),
+        ("[a/K]\n.a?x=1 -> Healthy", "test.rules:2: not a number behind ?"),
+        ("[a/K]\nsum a=1 -> Healthy", "test.rules:2: sum needs LIST.FIELD"),
+        ("[a/K]\nany .x Ready -> Healthy", "test.rules:2: any and all need (TESTS)"),
+        ("[a/K]\n-> Healthy {.a:x}", "test.rules:2: not a number behind :"),
+        (
+            "[a/K]\n-> Healthy {each .x {.a}}",
+            "test.rules:2: each needs a quoted separator and a text",
+        ),
+        ("[define d]\nx\n[define d]\ny", "test.rules:3: d is defined twice"),
+        ("[define d]\nx\n[a/K]\nuse d(1", "test.rules:4: a missing )"),
         ("[a/K]\n-> Healthy\n[a/K]\n-> Healthy", "test.rules:3: a/K has rules already"),
         ("[define d]\nx %1 %2\n[a/K]\nuse d(1)", "test.rules:4: d needs more arguments"),
     ];

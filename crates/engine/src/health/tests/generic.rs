@@ -182,6 +182,18 @@ fn the_generic_assessment_can_be_switched_off_for_all_and_for_some_kinds() {
     assert!(off.of(&certificate).is_some(), "kinds with rules keep them");
     let table = object("karpenter.sh/v1", "NodePool", json!({}));
     assert!(off.of(&table).is_some(), "also those of the table");
+    // A kind of Kubernetes has one by its rule, and an Application by the setting (SE-468).
+    let all = Checks { applications: true, ..Checks::default() };
+    for (group, kind, by_default, with_applications) in [
+        ("argoproj.io", "Application", false, true),
+        ("argoproj.io", "Sensor", true, true),
+        ("app.k8s.io", "Application", true, true),
+        ("apps", "Deployment", true, true),
+        ("", "ConfigMap", false, false),
+    ] {
+        let found = (Checks::default().has_check(group, kind), all.has_check(group, kind));
+        assert_eq!(found, (by_default, with_applications), "{group}/{kind}");
+    }
     for (pattern, excluded) in [
         ("example.com/Backup", true),
         ("*.com/*", true),

@@ -352,3 +352,33 @@ fn batch() {
         ),
     ]);
 }
+
+/// A strategy of a StatefulSet that rolls nothing out, and the times of a CronJob.
+#[test]
+fn what_is_not_rolled_out_is_not_waited_for() {
+    let set = |strategy: &str, block: Value| {
+        object(
+            "apps/v1",
+            "StatefulSet",
+            json!({"spec": {"replicas": 3, "updateStrategy": {"type": strategy, "rollingUpdate": block}},
+                "status": {"readyReplicas": 3, "updatedReplicas": 1, "observedGeneration": 1,
+                    "currentRevision": "a", "updateRevision": "a"}}),
+        )
+    };
+    let status = |object: &Value| assess(object).0;
+    assert_eq!(status(&set("RollingUpdate", json!({"partition": 0}))), Some(Progressing));
+    assert_eq!(status(&set("RollingUpdate", json!({"partition": 2}))), Some(Healthy));
+    assert_eq!(status(&set("OnDelete", json!({"partition": 0}))), Some(Healthy));
+    let job = |scheduled: &str, succeeded: &str| {
+        object(
+            "batch/v1",
+            "CronJob",
+            json!({"status": {"lastScheduleTime": scheduled, "lastSuccessfulTime": succeeded}}),
+        )
+    };
+    let at = "2026-01-02T03:04:05Z";
+    assert_eq!(status(&job(at, at)), Some(Healthy), "at the same second");
+    assert_eq!(status(&job(at, "2026-01-02T03:04:04Z")), Some(Degraded));
+    assert_eq!(status(&job("later", "later")), Some(Healthy), "what is no time");
+    assert_eq!(status(&job("later", "earlier")), Some(Degraded), "what is no time");
+}

@@ -10,5 +10,6 @@ mod properties;
 mod retry;
 mod scenarios;
 mod scenarios_ends;
+mod stories;
 mod traces;
 pub(super) mod world;

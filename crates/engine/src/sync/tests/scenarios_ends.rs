@@ -429,3 +429,17 @@ fn an_unknown_phase_never_counts_as_running() {
         Some(SyncEnding { phase: OperationPhase::Unknown, message: "m".into() });
     assert_eq!(step(&world.snapshot(), world.now).phase, OperationPhase::Error);
 }
+
+/// What has ended, or is in a phase of a later version, keeps its state.
+#[test]
+fn an_operation_that_does_not_run_is_left_as_it_is() {
+    for phase in [OperationPhase::Succeeded, OperationPhase::Failed, OperationPhase::Unknown] {
+        let mut world = World::new([manifest("ConfigMap", "c")]);
+        let progress = SyncProgress { dry_run_done: true, ..SyncProgress::default() };
+        (world.seen.phase, world.seen.message) = (phase, "so it ended".into());
+        world.seen.progress = progress.clone();
+        let plan = step(&world.snapshot(), world.now);
+        assert_eq!((plan.phase, plan.message.as_str()), (phase, "so it ended"));
+        assert_eq!((plan.progress, plan.actions.len()), (progress, 0));
+    }
+}

@@ -1,6 +1,7 @@
 //! Reports of rollouts, from raw objects.
 
 mod states;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -325,3 +325,33 @@ fn messages_do_not_show_texts_of_the_object() {
     };
     assert!(why.len() < 200, "{why}");
 }
+
+/// A pattern means the same as in jq, or is left to jq.
+#[test]
+fn patterns_of_another_form_and_long_numbers_are_left_to_jq() {
+    let is_read = |text: &str| JqSelection::parse(text).is_some();
+    for (pattern, want) in [
+        ("^(A|B)_.*", true),
+        ("a[b-d]", true),
+        ("(a)(b)", true),
+        ("[(a)]", true),
+        ("[*+?]", true),
+        ("a*", true),
+        ("a**", false),
+        ("(*a)", false),
+        ("((a))", false),
+        ("[[a]]", false),
+        ("a]", false),
+        ("a)", false),
+        ("(a", false),
+        ("[a", false),
+        ("[a--b]", false),
+        ("a{2}", false),
+        ("a\u{e4}", false),
+    ] {
+        let text = format!(".a[] | select(.b | test({pattern:?}))");
+        assert_eq!(is_read(&text), want, "{pattern}");
+    }
+    assert!(is_read(&format!(".a[{}]", "1".repeat(15))));
+    assert!(!is_read(&format!(".a[{}]", "1".repeat(16))));
+}

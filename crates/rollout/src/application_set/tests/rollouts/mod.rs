@@ -19,6 +19,7 @@ mod people;
 mod plain;
 mod rest;
 mod spec;
+mod stories;
 mod trace;
 mod turns;
 mod world;

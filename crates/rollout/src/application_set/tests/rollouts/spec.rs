@@ -111,7 +111,8 @@ impl Spec {
         }
     }
 
-    fn set(&self, generation: i64) -> Value {
+    /// The set as it is written.
+    pub fn set(&self, generation: i64) -> Value {
         let mut strategy = json!({"type": if self.rolling { "RollingSync" } else { "AllAtOnce" }});
         if self.rolling {
             let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();

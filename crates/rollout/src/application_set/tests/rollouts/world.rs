@@ -24,6 +24,7 @@ use crate::application_set::plan::update::Rules;
 use crate::application_set::plan::windows::Facts;
 use crate::application_set::reconcile;
 use crate::application_set::status::error_status;
+use crate::application_set::status::events::SetEvent;
 use crate::application_set::status::report::{self, Carried, Reported};
 use crate::application_set::status::stored::{Status, StoredApplicationSet};
 use crate::rollout::run::RunDecision;
@@ -117,6 +118,8 @@ pub struct World {
     pub is_plain: bool,
     /// What the last decision waits for.
     pub waits: Option<Waits>,
+    /// The Events since they were taken last.
+    pub events: Vec<SetEvent>,
     /// Those whose last write was answered: the answer is in the cache at once.
     answered: BTreeSet<String>,
     /// Attempted writes.
@@ -160,6 +163,7 @@ impl World {
             model: None,
             is_plain: false,
             waits: None,
+            events: Vec::new(),
             answered: BTreeSet::new(),
             attempts: 0,
             windows: BTreeMap::new(),
@@ -343,6 +347,7 @@ impl World {
         let transitions = decision.rollout.iter().flat_map(|plan| &plan.transitions);
         self.timed_out |= transitions.into_iter().any(|transition| transition.timed_out);
         let attempts = self.attempts;
+        self.events.extend(decision.events.iter().cloned());
         let next = self.apply(&decision);
         self.wake = None;
         match next {
@@ -446,6 +451,7 @@ impl World {
             self.memory.reported = reported;
             recorded
         };
+        self.events.extend(recorded.events);
         if let Some(status) = &recorded.status
             && matches!(self.write_status(status), Answer::Crashed)
         {
