@@ -2,10 +2,10 @@
 //! the tests of several crates.
 
 /// Fails when `text` is not that of `file`, which is a path in this crate. With
-/// `WAVEGATE_WRITE_STORIES=1` the file is written.
+/// `WAVEGATE_REGENERATE=1` the file is written.
 pub fn compare(file: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    if std::env::var_os("WAVEGATE_WRITE_STORIES").is_some() {
+    if std::env::var_os("WAVEGATE_REGENERATE").is_some() {
         return std::fs::write(path, text).unwrap();
     }
     #[allow(clippy::disallowed_methods, reason = "a test may read its files")]
@@ -20,7 +20,7 @@ pub fn compare(file: &str, text: &str) {
         lines.iter().skip(at.saturating_sub(6)).take(10).cloned().collect::<Vec<_>>().join("\n")
     };
     panic!(
-        "{file}, line {}: WAVEGATE_WRITE_STORIES=1 writes what it is now\n{}\n--- and is now\n{}",
+        "{file}, line {}: WAVEGATE_REGENERATE=1 writes what it is now\n{}\n--- and is now\n{}",
         at + 1,
         around(&known),
         around(&now)

@@ -1,5 +1,5 @@
 //! What an Application waits for, of each phase of its operation, with several results and
-//! resources. `table.txt` is to be read with each change of it; `WAVEGATE_WRITE_STORIES=1` writes
+//! resources. `table.txt` is to be read with each change of it; `WAVEGATE_REGENERATE=1` writes
 //! it.
 
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! What is shown of each object of `operators.jsonl` and `projects.jsonl`, and of the same one
 //! without one of its fields, where that differs. `messages.txt` is to be read with each change of
-//! it; `WAVEGATE_WRITE_STORIES=1` writes it.
+//! it; `WAVEGATE_REGENERATE=1` writes it.
 
 use std::fmt::Write;
 

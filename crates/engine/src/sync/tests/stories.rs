@@ -1,6 +1,6 @@
 //! Whole operations, with each decision on the way: what is done, in which groups and how, what is
 //! waited for and until when, and what is stored. `stories.txt` is to be read with each change of
-//! it; `WAVEGATE_WRITE_STORIES=1` writes it.
+//! it; `WAVEGATE_REGENERATE=1` writes it.
 
 use std::fmt::Write;
 

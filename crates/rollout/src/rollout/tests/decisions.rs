@@ -1,6 +1,6 @@
 //! What a reconcile decides about an Application: of each entry that it may have, and each state
 //! in which it may be seen. `decisions.txt` is to be read with each change of it;
-//! `WAVEGATE_WRITE_STORIES=1` writes it.
+//! `WAVEGATE_REGENERATE=1` writes it.
 
 use std::fmt::Write;
 

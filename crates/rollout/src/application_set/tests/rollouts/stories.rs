@@ -1,7 +1,7 @@
 //! Rollouts as their users see them: what people do and what happens in the cluster, and what
 //! changes with it in the set, its runs, its Applications, its Events and the report of
 //! `wavegate status`. The texts are in `stories/`, to be read with each change of them;
-//! `WAVEGATE_WRITE_STORIES=1` writes them.
+//! `WAVEGATE_REGENERATE=1` writes them.
 
 mod seen;
 

@@ -1,6 +1,6 @@
 //! What a report says about an Application: of each phase, each state in which it may be seen, and
 //! each wait that the status may name. `table.txt` is to be read with each change of it;
-//! `WAVEGATE_WRITE_STORIES=1` writes it.
+//! `WAVEGATE_REGENERATE=1` writes it.
 
 use std::fmt::Write;
 

@@ -63,7 +63,7 @@ fn object(world: &World) -> Value {
 fn report(world: &World, set: &Value) -> Report {
     let apps = &world.cluster.apps;
     let live = apps.iter().map(|(name, app)| (name.clone(), Arc::new(app.object.clone())));
-    report_input::read_report(set, &live.collect())
+    report_input::read_report(set, &live.collect(), None)
 }
 
 /// What `wavegate status` is made of.
