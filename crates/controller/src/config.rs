@@ -132,7 +132,7 @@ impl Config {
         let (warnings, asked) = (Vec::new(), BTreeSet::new());
         let mut read = Reader { environment, config_map, warnings, asked };
         let sync_engine = sync_engine(&mut read, flags.sync_engine)?;
-        let application_sets = application_sets(&mut read, &flags, sync_engine)?;
+        let mut application_sets = application_sets(&mut read, &flags, sync_engine)?;
         let mut allow_local_sources = false;
         let names = sets("allow.local.sources");
         read.flag(flags.allow_local_sources, names, &mut allow_local_sources);
@@ -147,6 +147,9 @@ impl Config {
         read.flag(flags.allow_http_sources, sets("allow.http.sources"), &mut http);
         applications.render.programs.allow_http = http;
         applications.dry_run = application_sets.dry_run;
+        // The time of an operation begins when a worker takes it up.
+        let is_timed = applications.sync.sync_timeout.is_some();
+        application_sets.begins_operations = sync_engine == SyncEngine::Embedded && !is_timed;
         // As the client of the API server finds out.
         let host = environment("KUBERNETES_SERVICE_HOST");
         applications.runs_in_cluster = host.is_some_and(|host| !host.is_empty());
@@ -254,8 +257,7 @@ fn application_sets(
 ) -> Result<ApplicationSetSettings, ConfigError> {
     let mut settings = ApplicationSetSettings::default();
     decisions(read, flags, &mut settings.decisions)?;
-    settings.begins_operations = sync_engine == SyncEngine::Embedded;
-    settings.decisions.manual_windows = settings.begins_operations;
+    settings.decisions.manual_windows = sync_engine == SyncEngine::Embedded;
     let namespaces = read.list(flags.applicationset_namespaces.clone(), sets("namespaces"));
     settings.providers = providers::read(read, flags);
     settings.control_plane_namespace =

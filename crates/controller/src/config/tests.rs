@@ -119,6 +119,21 @@ fn namespaces_are_globs_or_expressions_as_400() {
     }
 }
 
+/// A limit of operations does not count what they wait for a worker (SE-288), and what Argo CD
+/// syncs is only requested.
+#[test]
+fn what_this_process_syncs_without_a_limit_has_begun_with_its_request_as_360() {
+    let timed = ("ARGOCD_APPLICATION_CONTROLLER_SYNC_TIMEOUT", "60");
+    let begins = |sync_engine, environment: &[(&str, &str)]| {
+        let flags = Flags { sync_engine, ..Flags::default() };
+        resolve(flags, environment, &[]).unwrap().application_sets.begins_operations
+    };
+    assert!(begins(None, &[]));
+    assert!(begins(Some(SyncEngine::Embedded), &[]));
+    assert!(!begins(Some(SyncEngine::External), &[]));
+    assert!(!begins(None, &[timed]));
+}
+
 /// One line per setting: where it is set, to what, and what shows it.
 /// SE-560, SE-561, SE-562, SE-563, SE-564, SE-565, SE-566, SE-567, SE-568, SE-569, SE-571, SE-574.
 #[test]
