@@ -11,9 +11,9 @@ use crate::app::App;
 /// The message until a worker observes what is to be synced.
 const BEGINS: &str = "it begins once a worker is free";
 
-/// An Application whose requested operation has begun, so that whoever writes the request writes
-/// what has to be stored before anything is applied, too. `None` where that depends on more: on
-/// commits that are not requested, or because another operation runs.
+/// An Application whose requested operation has begun, so that the patch with the request has what
+/// must be stored before anything is applied. `None` where that depends on more: on commits that are
+/// not requested, or because another operation runs.
 pub fn begun_operation(requested: Value, now: Timestamp) -> Option<Value> {
     let mut app = App::of(requested);
     if operation_stage(&app) != OperationStage::Requested {

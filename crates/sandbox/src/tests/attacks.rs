@@ -222,14 +222,14 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
             "{answer:?}"
         );
     });
-    // While it has nothing to do: nobody notices.
+    // While it has nothing to do: the next one answers what follows.
     let echo = || ask(&pool, json!({"do": "echo", "value": 1}));
     for _ in 0..20 {
         let (_, now) = kill();
         now().unwrap();
         assert_eq!(echo(), Ok(json!(1)));
     }
-    // Before it has read the request: the next one answers it.
+    // Before it has read the request, at whatever moment that is: the next one answers it.
     for pause in [0, 1, 5, 50] {
         let number = i32::try_from(kill().0).unwrap();
         let pid = rustix::process::Pid::from_raw(number).unwrap();

@@ -184,7 +184,7 @@ fn starts(patch: &Value) -> bool {
 
 /// Whether the object would be too large. The API server has a code for a request that is
 /// too large; errors of its store can only be recognised by their text.
-fn is_too_large(error: &kube::Error) -> bool {
+pub(super) fn is_too_large(error: &kube::Error) -> bool {
     has_code(error, 413) || {
         let words = error_reason(error);
         ["request is too large", "etcdserver: request is too large", "Too long: must have at most"]

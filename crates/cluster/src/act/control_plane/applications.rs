@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::application_set_status::is_conflict;
-use super::application_status::status_patch;
+use super::application_status::{is_too_large, status_patch};
 use crate::watch::control_plane::{Cache, Origin};
 use crate::watch::failure::{error_reason, existing_object, has_code, is_gone};
 use crate::watch::object::{StoredObject, kind_resource};
@@ -149,13 +149,11 @@ impl Writer {
         let body = patch.body();
         let begun = self.begins_at.filter(|_| patch.starts && patch.is_taken_up);
         if let Some(begun) = begun.and_then(|at| self.begun(&patch.name, &body, at)) {
-            let ended = self.merge(&patch.name, &begun).await;
-            if !matches!(ended, Ended::Failed(_)) {
-                return ended;
+            match self.send(&patch.name, &begun).await {
+                // The sync engine finds out too, and ends the operation with the reason.
+                Err(error) if is_too_large(&error) => {}
+                result => return self.settle(result),
             }
-            // With a state that is too large to be stored, such as that of a source with all its
-            // manifests, the sync engine says so and ends the operation. What was written in spite
-            // of the failure has another version.
         }
         self.merge(&patch.name, &body).await
     }
@@ -163,17 +161,22 @@ impl Writer {
     /// A patch that starts an operation, with its beginning; `None` when it cannot be known here.
     fn begun(&self, name: &str, body: &Value, at: Timestamp) -> Option<Value> {
         let known = self.cache.get(&ObjectKey::new(&self.namespace, name))?;
-        // It is based on this version, else the API server refuses it.
-        let stored = known.parse();
-        let version = body.resource_version();
+        // The API server refuses what is based on another version.
+        let stored =
+            (known.resource_version() == body.resource_version()).then(|| known.parse())?;
         let mut requested = stored.clone();
         json_patch::merge(&mut requested, body);
         let mut patch = status_patch(&stored, &promoted::begun_operation(requested, at)?)?;
-        require_version(&mut patch, body);
-        (stored.resource_version() == version).then_some(patch)
+        require_version(&mut patch, &stored);
+        Some(patch)
     }
 
     async fn merge(&self, name: &str, body: &Value) -> Ended {
+        let result = self.send(name, body).await;
+        self.settle(result)
+    }
+
+    async fn send(&self, name: &str, body: &Value) -> Result<StoredObject, kube::Error> {
         let known = self.cache.get(&ObjectKey::new(&self.namespace, name));
         let patch = KubePatch::Merge(body);
         let result = self.api.patch(name, &PatchParams::default(), &patch).await;
@@ -183,7 +186,7 @@ impl Writer {
         {
             self.forget(name, known.uid());
         }
-        self.settle(result)
+        result
     }
 
     /// Deletes an Application, without its finalizer if that must be removed first: then

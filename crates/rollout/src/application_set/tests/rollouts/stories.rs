@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use self::seen::{Seen, changes, see};
 
-use super::super::super::DecisionSettings;
 use super::cases::Turn::{self, *};
 use super::people::Covers::{Nothing, Outdated, Present};
 use super::people::RunModel;
 use super::people::Word::*;
-use super::spec::{Element, SET, Spec, Step};
+use super::spec::{SET, Step};
+use super::trace;
 use super::world::{Fault, World};
 use crate::written;
 
@@ -30,24 +30,9 @@ struct Story {
 
 impl Story {
     fn world(&self) -> World {
-        let element = |label| Element { label, path: 1, automated: None };
-        let named = |(at, label): (usize, &usize)| (format!("app-{at:02}"), element(*label));
-        let step = |(at, limit): (usize, &Value)| Step {
-            values: vec![at + 1],
-            selects_none: false,
-            limit: limit.clone(),
-        };
-        let spec = Spec {
-            rolling: true,
-            steps: self.limits.iter().enumerate().map(step).collect(),
-            reverse: false,
-            policy: "sync",
-            elements: self.labels.iter().enumerate().map(named).collect(),
-            invalid: Default::default(),
-            fails: false,
-        };
-        let settings = DecisionSettings { progressive_syncs: true, ..DecisionSettings::default() };
-        let mut world = World::new(spec, settings, "2026-01-02T12:00:00Z".parse().unwrap());
+        let named = |(at, label): (usize, &usize)| (format!("app-{at:02}"), *label);
+        let elements = self.labels.iter().enumerate().map(named).collect();
+        let mut world = trace::world(elements, &self.limits);
         world.model = self.policies.as_deref().map(RunModel::new);
         world
     }

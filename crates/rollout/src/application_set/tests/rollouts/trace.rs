@@ -10,7 +10,8 @@ use super::spec::{Element, Spec, Step};
 use super::world::{Fault, World};
 use crate::rollout::phase::Phase::{self, Healthy, Pending, Progressing, Waiting};
 
-fn world(elements: Vec<(String, usize)>, limits: &[Value]) -> World {
+/// A set of Applications with the number of their step, and the limits of the steps.
+pub(super) fn world(elements: Vec<(String, usize)>, limits: &[Value]) -> World {
     let element = |label| Element { label, path: 1, automated: None };
     let step = |(at, limit): (usize, &Value)| Step {
         values: vec![at + 1],
