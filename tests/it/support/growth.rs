@@ -10,13 +10,24 @@ fn processor_time() -> u64 {
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Fails when work takes more than 2.5 times as long for twice the size, twice in a row: memory that
-/// does not fit into a cache any more, or that is given back and asked for again, lengthens one
-/// doubling, while a square lengthens each. `make` makes the input of a size, in time that does not
-/// count.
+/// The sizes that are measured, in quarters of the one that is asked for: the large one is sixteen
+/// times the small one.
+const SMALL: usize = 1;
+const LARGE: usize = 16;
+
+/// Whether times in nanoseconds for once and for sixteen times the size are not those of a square,
+/// which are 256 times as long. The middle between 16 and 256: a machine that other guests slow
+/// down, and memory that does not fit into a cache any more, lengthen one of both up to four times.
+pub fn is_linear(small: u64, large: u64) -> bool {
+    // Beside what a few ticks of the kernel are.
+    large <= 64 * small + 20_000_000
+}
+
+/// Fails when the time of work grows with the square of the size. `make` makes the input of a size,
+/// in time that does not count.
 pub fn assert_linear<T>(what: &str, size: usize, make: impl Fn(usize) -> T, work: impl Fn(&T)) {
-    let time = |size: usize| {
-        let input = make(size);
+    let time = |quarters: usize| {
+        let input = make(size * quarters / 4);
         let once = || {
             let began = processor_time();
             work(&input);
@@ -24,21 +35,10 @@ pub fn assert_linear<T>(what: &str, size: usize, make: impl Fn(usize) -> T, work
         };
         (0..3).map(|_| once()).min().unwrap()
     };
-    // Beside what a tick of the kernel is.
-    let jumps = |one: u64, two: u64| 2 * two > 5 * one + 20_000_000;
-    let measured = || {
-        let [one, two, four] = [size, 2 * size, 4 * size].map(time);
-        let mut times = vec![one, two, four];
-        if jumps(two, four) && !jumps(one, two) {
-            times.push(time(8 * size));
-        }
-        times
-    };
-    let is_linear = |times: &Vec<u64>| {
-        !times.windows(3).any(|three| jumps(three[0], three[1]) && jumps(three[1], three[2]))
-    };
     // A machine may become slower in between, but not each time.
-    let tries: Vec<Vec<u64>> =
-        (0..5).map(|_| measured()).take_while(|one| !is_linear(one)).collect();
-    assert!(tries.len() < 5, "{what}: {tries:?} ns for once, twice, four and eight times the size");
+    let tries: Vec<[u64; 2]> = (0..5)
+        .map(|_| [time(SMALL), time(LARGE)])
+        .take_while(|[small, large]| !is_linear(*small, *large))
+        .collect();
+    assert!(tries.len() < 5, "{what}: {tries:?} ns for once and sixteen times the size");
 }

@@ -446,19 +446,21 @@ fn quoted_scalars_continue_at_any_indentation_se_099() {
 mod growth;
 
 #[test]
-fn squares_are_found_and_a_single_jump_is_not() {
-    let spin = |count: usize| {
-        let mut sum = 0_usize;
-        (0..count).for_each(|n| sum = std::hint::black_box(sum ^ n));
-    };
-    growth::assert_linear("linear", 100_000, |size| size, |size| spin(*size));
-    // A cache that ends between twice and four times the size.
-    let jump = |size: &usize| spin(size * if *size >= 400_000 { 4 } else { 1 });
-    growth::assert_linear("a jump", 100_000, |size| size, jump);
-    let square = std::panic::catch_unwind(|| {
-        growth::assert_linear("square", 1_000, |size| size, |size| spin(size * size / 2));
-    });
-    assert!(square.is_err(), "a square is found");
+fn squares_are_found_and_slow_machines_are_not() {
+    // For once the size, for sixteen times, in milliseconds.
+    let cases = [
+        ("in proportion", 10, 160, true),
+        ("slowed down during the second", 10, 600, true),
+        ("slowed down during the first", 40, 160, true),
+        ("too short to be measured", 0, 15, true),
+        ("a square", 10, 2_560, false),
+        ("a square, slowed down during the first", 30, 2_560, false),
+        ("a square, and as much in proportion", 10, 1_360, false),
+        ("a square, too short to be measured at once the size", 0, 50, false),
+    ];
+    for (case, small, large, want) in cases {
+        assert_eq!(growth::is_linear(small * 1_000_000, large * 1_000_000), want, "{case}");
+    }
 }
 
 /// A file of half a megabyte that is a stream of small JSON values was read for minutes: for
