@@ -13,6 +13,7 @@ mod claims;
 mod environment;
 mod examples;
 mod image;
+mod k9s;
 mod links;
 mod markdown;
 mod objects;

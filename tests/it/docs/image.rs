@@ -1,6 +1,5 @@
 //! `deploy/Dockerfile`, as far as it can be checked without a container engine.
 
-use std::path::Path;
 use std::process::Command;
 
 use regex::Regex;
@@ -143,11 +142,67 @@ fn the_image_runs_as_the_deployment_does() {
     }
     assert!(runtime.contains("--home-dir /tmp"), "the home of the user is writable");
     let binary = "/src/target/release/wavegate /usr/local/bin/wavegate";
-    assert!(value("COPY").ends_with(binary), "{}", value("COPY"));
+    assert!(all.iter().any(|(name, rest)| name == "COPY" && rest.ends_with(binary)));
     assert!(value("ENTRYPOINT").contains("/usr/local/bin/wavegate"));
-    assert!(Path::new("rust-toolchain.toml").exists());
-    let version = std::fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
-    let (_, image) = &all[0];
-    let used = image.trim_start_matches("rust:").split('-').next().unwrap();
-    assert!(version.contains(&format!("\"{used}")), "{image} and {version}");
+}
+
+/// The default of an argument before the first stage: a base image.
+fn base(all: &[(String, String)], name: &str) -> String {
+    let start = format!("{name}=");
+    let is_it =
+        |(instruction, rest): &&(String, String)| instruction == "ARG" && rest.starts_with(&start);
+    all.iter().find(is_it).unwrap_or_else(|| panic!("ARG {name}")).1[start.len()..].to_owned()
+}
+
+/// The version of a tag such as `rust:1.95-bookworm`.
+fn version_of_tag(image: &str) -> &str {
+    image.split(':').nth(1).unwrap().split('-').next().unwrap()
+}
+
+#[test]
+fn the_image_is_built_by_the_versions_of_the_repository() {
+    let all = instructions();
+    let rust = base(&all, "RUST_IMAGE");
+    let toolchain = std::fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
+    assert!(toolchain.contains(&format!("\"{}", version_of_tag(&rust))), "{rust}: {toolchain}");
+    let go = base(&all, "GO_IMAGE");
+    for program in ["helm", "kustomize"] {
+        let path = format!("deploy/programs/{program}/go.mod");
+        let module = std::fs::read_to_string(root().join(&path)).unwrap();
+        let wanted = module.lines().find_map(|line| line.strip_prefix("go ")).unwrap();
+        let wanted = wanted.trim_end_matches(".0");
+        assert_eq!(version_of_tag(&go), wanted, "{go} builds {path}");
+    }
+    // Base images have their names in one place.
+    let from = all.iter().filter(|(name, _)| name == "FROM").map(|(_, rest)| rest.as_str());
+    let from: Vec<&str> = from.collect();
+    let want = [
+        "${RUST_IMAGE} AS build",
+        "--platform=${BUILDPLATFORM} ${GO_IMAGE} AS programs",
+        "${DEBIAN_IMAGE} AS slim",
+        "slim AS full",
+    ];
+    assert_eq!(from, want);
+}
+
+/// The default has `helm` and `kustomize`, `--target slim` has neither; the tests run the same
+/// kustomize.
+#[test]
+fn the_last_stage_adds_the_programs_that_render_sources() {
+    let all = instructions();
+    let stage = |name: &str| {
+        let end = format!(" AS {name}");
+        let begin = all.iter().position(|(from, rest)| from == "FROM" && rest.ends_with(&end));
+        let rest = &all[begin.unwrap() + 1..];
+        let end = rest.iter().position(|(from, _)| from == "FROM").unwrap_or(rest.len());
+        rest[..end].iter().map(|(name, rest)| format!("{name} {rest}")).collect::<Vec<_>>()
+    };
+    let copy = "COPY --from=programs /out/helm /out/kustomize /usr/local/bin/";
+    assert_eq!(stage("full"), [copy]);
+    assert!(!stage("slim").iter().any(|line| line.contains("programs")));
+    assert!(
+        stage("programs").iter().any(|line| line.contains("/programs/build /out helm kustomize"))
+    );
+    let up = std::fs::read_to_string(root().join("tests/programs/up")).unwrap();
+    assert!(up.contains("\"$image/build\" \"$work/bin\" kustomize"));
 }

@@ -16,7 +16,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 28] = [
+const OF_OTHERS: [(&str, &str); 29] = [
     ("--recursive", "kubectl explain"),
     ("--replicas", "argocd admin cluster"),
     ("--from", "kubectl create job"),
@@ -25,6 +25,7 @@ const OF_OTHERS: [(&str, &str); 28] = [
     ("--metrics-port", "argocd-application-controller"),
     ("--path", "cargo install"),
     ("--locked", "cargo"),
+    ("--target", "docker build"),
     ("--kubeconfig", "flags of a Go client, which are refused"),
     ("--server", "flags of a Go client, which are refused"),
     ("--token", "flags of a Go client, which are refused"),

@@ -17,12 +17,13 @@ use crate::support::cluster::KUBECONFIG;
 
 /// Why a block of commands is not run, and how many there are. One that can be run is
 /// tested; so the reasons are few.
-const REASONS: [(&str, usize); 6] = [
+const REASONS: [(&str, usize); 7] = [
     ("builds the program", 2),
-    ("needs a container engine", 2),
+    ("needs a container engine", 3),
+    ("needs a published release", 3),
     ("needs a second cluster", 1),
     ("needs helm", 3),
-    ("takes hours", 3),
+    ("takes hours", 4),
     ("writes files", 1),
 ];
 
