@@ -132,8 +132,10 @@ impl<'a> Reconciliation<'a> {
         let (events, announced) = (&self.ctx.events, &mut self.cached.announced);
         let stored = cut.as_ref().unwrap_or(self.app.stored());
         let is_announced = announced.publish_first(events, stored, &written).await;
-        let client = &self.ctx.core.client;
-        let written = application_status::send_patch(client, stored, patch, self.ctx.now()).await;
+        let core = &self.ctx.core;
+        let write = core.control_plane.applications.begin_write(self.key.clone());
+        let answer = application_status::send_patch(&core.client, stored, patch, self.ctx.now());
+        let written = write.answer(answer).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => {
@@ -146,6 +148,7 @@ impl<'a> Reconciliation<'a> {
         let application_status::Sent { object, merged } = written;
         let written = object.parse();
         self.ctx.stored(object, &written);
+        drop(write);
         self.ctx.core.metrics.stored(self.key, stored, &written);
         let listed = written.items("/status/operationState/syncResult/resources").len();
         self.cached.progress = StoredProgress::of(&self.app.status.operation_state, listed);

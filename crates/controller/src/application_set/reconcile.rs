@@ -352,7 +352,9 @@ async fn write_status(
     if memory.was_answered(&set.status, wanted) {
         return Ok(Some(Arc::clone(set)));
     }
-    let error = match status_writer::write_set_status(&context.core.client, set, wanted).await {
+    let write = context.core.control_plane.sets.begin_write(key_of(set));
+    let client = &context.core.client;
+    let error = match write.answer(status_writer::write_set_status(client, set, wanted)).await {
         Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
         Ok(Written::Changed(object, stored)) => {
             let set = take_over(set, *stored, object, context, memory, now);
@@ -368,7 +370,7 @@ async fn write_status(
         && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
     {
         let (status, event) = error_status::refused_status(&snapshot, &cause);
-        match status_writer::write_set_status(&context.core.client, set, &status).await {
+        match status_writer::write_set_status(client, set, &status).await {
             Ok(Written::Changed(object, stored)) => {
                 publish(&object, context, event.as_slice());
                 take_over(set, *stored, object, context, memory, now);

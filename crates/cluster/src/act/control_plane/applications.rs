@@ -137,7 +137,8 @@ impl Writer {
                 return Ended::Failed(WriteFailure { code: Some(0), text: error.to_string() });
             }
         };
-        match self.api.create(&PostParams::default(), &object).await {
+        let write = self.cache.begin_write(ObjectKey::new(&self.namespace, &new.name));
+        match write.answer(self.api.create(&PostParams::default(), &object)).await {
             // The Application to create cannot be missing: a 404 means that another
             // object does not exist, and a new observation does not change that.
             Err(error) if has_code(&error, 404) => Ended::Failed(failure_cause(&error)),
@@ -147,15 +148,16 @@ impl Writer {
 
     async fn patch(&self, patch: &Patch) -> Ended {
         let body = patch.body();
+        let write = self.cache.begin_write(ObjectKey::new(&self.namespace, &patch.name));
         let begun = self.begins_at.filter(|_| patch.starts && patch.is_taken_up);
         if let Some(begun) = begun.and_then(|at| self.begun(&patch.name, &body, at)) {
-            match self.send(&patch.name, &begun).await {
+            match write.answer(self.send(&patch.name, &begun)).await {
                 // The sync engine finds out too, and ends the operation with the reason.
                 Err(error) if is_too_large(&error) => {}
                 result => return self.settle(result),
             }
         }
-        self.merge(&patch.name, &body).await
+        write.answer(self.merge(&patch.name, &body)).await
     }
 
     /// A patch that starts an operation, with its beginning; `None` when it cannot be known here.

@@ -125,7 +125,9 @@ pub async fn create_run(
 ) -> Result<Written, kube::Error> {
     let (key, resource) = (&run.key, kind_resource(run::RUN));
     let api: Api<StoredObject> = kind_api(client, Some(&key.namespace), &resource);
-    let answer = match api.create(&PostParams::default(), &run.to_json().into()).await {
+    let (params, object) = (PostParams::default(), run.to_json().into());
+    let write = cache.begin_write(key.clone());
+    let answer = match write.answer(api.create(&params, &object)).await {
         Err(error) if has_code(&error, 409) => api.get(&key.name).await,
         answer => answer,
     };
@@ -227,7 +229,9 @@ where
     let patch = Patch::Merge(json!({ "metadata": version, "status": change }));
     let resource = kind_resource(kind);
     let api: Api<StoredObject> = kind_api(client, Some(object.namespace()), &resource);
-    settled(api.patch_status(object.name(), &PatchParams::default(), &patch).await, cache)
+    let write = cache.begin_write(object.key());
+    let params = PatchParams::default();
+    settled(write.answer(api.patch_status(object.name(), &params, &patch)).await, cache)
 }
 
 /// The stored status as the type writes it, so that only what means something differs. A

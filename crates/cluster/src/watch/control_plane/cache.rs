@@ -3,8 +3,10 @@
 //! No I/O: events and responses go in, changes come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use parking_lot::{Mutex, RwLock};
@@ -17,6 +19,10 @@ use crate::watch::object::StoredObject;
 use crate::watch::watched::Watched;
 use wavegate_api::ObjectKey;
 use wavegate_api::run::RolloutRunSpec;
+
+/// How long a change that the watch brings waits for the answer to an own write: longer than a busy
+/// API server takes, as it may be of another client.
+const HELD_AT_MOST: Duration = Duration::from_secs(1);
 
 /// The source of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +66,60 @@ struct Inner {
     owned: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     gone: Gone,
     listing: u64,
+    /// Objects with own writes on their way.
+    writing: HashMap<ObjectKey, Writing>,
+}
+
+/// Own writes of an object on their way.
+#[derive(Debug, Default)]
+struct Writing {
+    count: usize,
+    held: Option<Held>,
+}
+
+/// What the watch has brought meanwhile: one of the writes, before its answer, or a change of
+/// another client.
+#[derive(Debug)]
+struct Held {
+    /// The version before.
+    old: Option<StoredObject>,
+    /// Whether it has brought several versions.
+    is_mixed: bool,
+}
+
+/// An own write of an object on its way, until it is dropped: what the watch brings of it before
+/// the answer is no change of another client, and causes no second decision.
+#[derive(Debug)]
+pub struct OwnWrite<'a> {
+    cache: &'a Cache,
+    key: ObjectKey,
+    is_held: AtomicBool,
+}
+
+impl OwnWrite<'_> {
+    /// The answer to the write. When it takes long, changes are not held any more.
+    pub async fn answer<T>(&self, write: impl Future<Output = T>) -> T {
+        let mut write = pin!(write);
+        match tokio::time::timeout(HELD_AT_MOST, &mut write).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.release();
+                write.await
+            }
+        }
+    }
+
+    fn release(&self) {
+        if self.is_held.swap(false, Ordering::Relaxed) {
+            self.cache.release(&self.key);
+        }
+    }
+}
+
+impl Drop for OwnWrite<'_> {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 /// The objects of one kind.
@@ -159,6 +219,26 @@ impl Cache {
         receive
     }
 
+    /// Says that an own write of an object is on its way.
+    pub fn begin_write(&self, key: ObjectKey) -> OwnWrite<'_> {
+        self.inner.write().writing.entry(key.clone()).or_default().count += 1;
+        OwnWrite { cache: self, key, is_held: AtomicBool::new(true) }
+    }
+
+    /// Ends an own write. What is held still, no answer was.
+    fn release(&self, key: &ObjectKey) {
+        let mut inner = self.inner.write();
+        let Some(writing) = inner.writing.get_mut(key) else { return };
+        writing.count -= 1;
+        if writing.count > 0 {
+            return;
+        }
+        let held = inner.writing.remove(key).and_then(|writing| writing.held);
+        let Some(held) = held else { return };
+        let Some(new) = inner.objects.get(key).map(|entry| entry.object.clone()) else { return };
+        self.publish_of(key.clone(), held.old, new, Origin::Watch);
+    }
+
     /// Adds the response to an own write.
     pub fn wrote(&self, object: StoredObject, by: Origin) {
         self.put(object, by);
@@ -183,7 +263,16 @@ impl Cache {
         if let Some(entry) = inner.objects.get_mut(&key) {
             entry.listing = listing;
             let (known, new) = (entry.object.resource_version(), object.resource_version());
-            if (known == new && !new.is_empty()) || is_older(number(new), number(known)) {
+            let is_known = known == new && !new.is_empty();
+            if is_known || is_older(number(new), number(known)) {
+                if is_known
+                    && origin != Origin::Watch
+                    && let Some(held) = inner.take_held(&key)
+                {
+                    // The watch was faster than the answer.
+                    let origin = if held.is_mixed { Origin::Watch } else { origin };
+                    self.publish_of(key, held.old, object, origin);
+                }
                 return;
             }
         }
@@ -194,7 +283,20 @@ impl Cache {
             Kind::ApplicationSet | Kind::Project | Kind::Secret | Kind::Policy => None,
         };
         inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
-        self.publish(ObjectChange { kind: self.kind, key, old, new: Some(object), origin });
+        if origin == Origin::Watch
+            && let Some(writing) = inner.writing.get_mut(&key)
+        {
+            writing.held = Some(match writing.held.take() {
+                Some(before) => Held { is_mixed: true, ..before },
+                None => Held { old, is_mixed: false },
+            });
+            return;
+        }
+        match inner.take_held(&key) {
+            // Another client was faster than this write.
+            Some(held) => self.publish_of(key, held.old, object, Origin::Watch),
+            None => self.publish_of(key, old, object, origin),
+        }
     }
 
     /// Applies a deletion event of the watch.
@@ -245,8 +347,19 @@ impl Cache {
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
         let Some(old) = inner.take(key) else { return };
+        inner.take_held(key);
         let (kind, key) = (self.kind, key.clone());
         self.publish(ObjectChange { kind, key, old: Some(old), new: None, origin });
+    }
+
+    fn publish_of(
+        &self,
+        key: ObjectKey,
+        old: Option<StoredObject>,
+        new: StoredObject,
+        origin: Origin,
+    ) {
+        self.publish(ObjectChange { kind: self.kind, key, old, new: Some(new), origin });
     }
 
     /// Called with the lock held, so that changes arrive in order.
@@ -256,6 +369,10 @@ impl Cache {
 }
 
 impl Inner {
+    fn take_held(&mut self, key: &ObjectKey) -> Option<Held> {
+        self.writing.get_mut(key)?.held.take()
+    }
+
     fn own(&mut self, uid: &str, key: &ObjectKey) -> Arc<str> {
         let known = self.owned.get_key_value(uid).map(|(uid, _)| Arc::clone(uid));
         let uid = known.unwrap_or_else(|| uid.into());

@@ -40,7 +40,7 @@ use wavegate_api::Raw;
 use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use wavegate_api::cluster::ClusterSecret;
 
-pub use cache::{Cache, ObjectChange, Origin, SetOwner, set_owner};
+pub use cache::{Cache, ObjectChange, Origin, OwnWrite, SetOwner, set_owner};
 pub use clusters::{cluster_secret, clusters_of};
 pub use kind::Kind;
 

@@ -51,6 +51,125 @@ fn an_own_write_is_used_until_the_watch_has_a_newer_version() {
     assert_eq!((owned(&cache, "s"), owned(&cache, "t")), (vec![], vec!["a".to_owned()]));
 }
 
+/// The watch may bring an own write before its answer: that is no change of another client, which
+/// would be decided about once more.
+#[test]
+fn what_the_watch_brings_of_an_own_write_before_its_answer_is_no_change_of_another() {
+    use Origin::{ApplicationSets, Watch};
+    /// What arrives while a write is on its way.
+    enum Arrives {
+        Watched(&'static str),
+        Answered(&'static str),
+        /// The write has ended.
+        Ended,
+        Deleted,
+    }
+    use Arrives::{Answered, Deleted, Ended, Watched};
+    let is = |origin: Origin, old: &str, new: &str| format!("{origin:?} {old} {new}");
+    let cases = [
+        (
+            "the answer first",
+            vec![Answered("10"), Watched("10"), Ended],
+            vec![is(ApplicationSets, "9", "10")],
+        ),
+        (
+            "the watch first",
+            vec![Watched("10"), Answered("10"), Ended],
+            vec![is(ApplicationSets, "9", "10")],
+        ),
+        ("no answer", vec![Watched("10"), Ended], vec![is(Watch, "9", "10")]),
+        (
+            "another client before it",
+            vec![Watched("10"), Answered("11"), Watched("11"), Ended],
+            vec![is(Watch, "9", "11")],
+        ),
+        (
+            "another client before it, and the watch first",
+            vec![Watched("10"), Watched("11"), Answered("11"), Ended],
+            vec![is(Watch, "9", "11")],
+        ),
+        (
+            "another client after it",
+            vec![Watched("10"), Watched("11"), Answered("10"), Ended],
+            vec![is(Watch, "9", "11")],
+        ),
+        (
+            "another client after the answer",
+            vec![Answered("10"), Watched("11"), Ended],
+            vec![is(ApplicationSets, "9", "10"), is(Watch, "10", "11")],
+        ),
+        ("refused, and nothing came", vec![Ended], vec![]),
+        (
+            "deleted meanwhile",
+            vec![Watched("10"), Deleted, Answered("10"), Ended],
+            vec![is(Watch, "10", "")],
+        ),
+        (
+            "after its end",
+            vec![Answered("10"), Ended, Watched("11")],
+            vec![is(ApplicationSets, "9", "10"), is(Watch, "10", "11")],
+        ),
+    ];
+    for (case, arrives, want) in cases {
+        let cache = Cache::new(Kind::Application);
+        cache.put(object("a", "u", "9", "s"), Watch);
+        let mut changes = cache.subscribe();
+        changes.try_recv().unwrap();
+        let mut write = Some(cache.begin_write(ObjectKey::new("ns", "a")));
+        for one in arrives {
+            match one {
+                Watched(version) => cache.put(object("a", "u", version, "s"), Watch),
+                Answered(version) => cache.wrote(object("a", "u", version, "s"), ApplicationSets),
+                Ended => drop(write.take()),
+                Deleted => cache.deleted(&object("a", "u", "12", "s")),
+            }
+        }
+        let of = |object: Option<StoredObject>| {
+            object.map_or_else(String::new, |object| object.resource_version().to_owned())
+        };
+        let seen: Vec<String> = std::iter::from_fn(|| changes.try_recv().ok())
+            .map(|change| is(change.origin, &of(change.old), &of(change.new)))
+            .collect();
+        assert_eq!(seen, want, "{case}");
+    }
+}
+
+#[test]
+fn two_own_writes_of_an_object_hold_its_changes_until_both_have_ended() {
+    let cache = Cache::new(Kind::Application);
+    cache.put(object("a", "u", "9", "s"), Origin::Watch);
+    let mut changes = cache.subscribe();
+    changes.try_recv().unwrap();
+    let key = ObjectKey::new("ns", "a");
+    let (one, other) = (cache.begin_write(key.clone()), cache.begin_write(key));
+    cache.put(object("a", "u", "10", "s"), Origin::Watch);
+    drop(one);
+    assert!(changes.try_recv().is_err());
+    cache.wrote(object("a", "u", "10", "s"), Origin::Applications);
+    assert_eq!(changes.try_recv().unwrap().origin, Origin::Applications);
+    drop(other);
+    assert!(changes.try_recv().is_err());
+}
+
+/// A change of another client does not wait for a write that hangs.
+#[tokio::test(start_paused = true)]
+async fn a_change_waits_for_the_answer_to_an_own_write_for_a_second() {
+    let cache = Cache::new(Kind::Application);
+    let mut changes = cache.subscribe();
+    let write = cache.begin_write(ObjectKey::new("ns", "a"));
+    let began = tokio::time::Instant::now();
+    let answer = write.answer(tokio::time::sleep(std::time::Duration::from_secs(60)));
+    let other = async {
+        cache.put(object("a", "u", "10", "s"), Origin::Watch);
+        let change = changes.recv().await.unwrap();
+        (change.origin, began.elapsed().as_secs())
+    };
+    let ((), seen) = tokio::join!(answer, other);
+    assert_eq!(seen, (Origin::Watch, 1));
+    cache.put(object("a", "u", "11", "s"), Origin::Watch);
+    assert!(changes.try_recv().is_ok(), "the write has no answer still");
+}
+
 #[test]
 fn a_late_response_does_not_restore_a_deleted_object() {
     let cache = Cache::new(Kind::Application);
