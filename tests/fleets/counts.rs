@@ -187,6 +187,9 @@ struct Counted {
     /// When the first operation was requested or started, and the last one.
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+    /// When each Application first began, and when it last ended.
+    begun: BTreeMap<String, Timestamp>,
+    ended: BTreeMap<String, Timestamp>,
 }
 
 impl Counted {
@@ -237,8 +240,32 @@ impl Counted {
         if starts {
             self.first.get_or_insert(exchange.received);
             self.last = Some(exchange.received);
+            self.begun.entry(request.name.clone()).or_insert(exchange.received);
+        }
+        if resource == "applications" && has_ended(&body) {
+            self.ended.insert(request.name.clone(), exchange.received);
         }
     }
+
+    /// The longest time from the last end in a step to the first begin in the next one.
+    fn between_steps(&self, applications: usize) -> Option<u64> {
+        let per_step = applications.div_ceil(STEPS);
+        let of = |times: &BTreeMap<String, Timestamp>, step: usize| -> Vec<Timestamp> {
+            let names = (step * per_step..applications.min((step + 1) * per_step)).map(name);
+            names.filter_map(|name| times.get(&name).copied()).collect()
+        };
+        let between = |step: usize| {
+            let ended = of(&self.ended, step - 1).into_iter().max()?;
+            let passed = of(&self.begun, step).into_iter().min()?.duration_since(ended);
+            u64::try_from(passed.as_millis()).ok()
+        };
+        (1..STEPS).filter_map(between).max()
+    }
+}
+
+fn has_ended(body: &Value) -> bool {
+    let phase = body.pointer("/status/operationState/phase").and_then(Value::as_str);
+    phase.is_some_and(|phase| phase != "Running")
 }
 
 /// What a patch of an Application changes.
@@ -251,7 +278,7 @@ fn of_patch(body: &Value) -> String {
         ("operation", body["operation"].is_object()),
         ("start", has("/status/operationState/startedAt")),
         ("progress", has("/status/operationState") && phase.is_none()),
-        ("end", phase.is_some_and(|phase| phase != "Running")),
+        ("end", has_ended(body)),
         ("sync", has("/status/sync")),
         ("health", has("/status/health")),
     ];
@@ -315,7 +342,10 @@ fn count(case: Case, applications: usize, by_steps: bool) -> BTreeMap<String, u6
     };
     let history = run_with(&scenario(case, applications, by_steps), setup).expect("a simulation");
     assert_eq!(history.outcome, SpanEnd::Complete);
-    let Counted { mut counts, first, last, .. } = std::mem::take(&mut *counted.lock());
+    let counted = std::mem::take(&mut *counted.lock());
+    let between_steps = by_steps.then(|| counted.between_steps(applications)).flatten();
+    let Counted { mut counts, first, last, .. } = counted;
+    counts.extend(between_steps.map(|time| ("ms from a step to the next".to_owned(), time)));
     for (what, count) in &mut counts {
         if what.starts_with("KB ") {
             *count = count.div_ceil(1000);

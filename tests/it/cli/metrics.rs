@@ -193,6 +193,8 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
         )
     };
     let first = format!(r#"argocd_appset_rollout_step_duration_seconds_count{{{of},step="1"}}"#);
+    let of_argo_cd =
+        |name: &str, labels: &str| format!("argocd_appset_progressive_sync_{name}{{{of}{labels}}}");
     until(
         &addr,
         &running,
@@ -202,6 +204,9 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
             (&apps(2, "Pending"), Some(1.0)),
             (&apps(2, "Waiting"), None),
             (&first, Some(1.0)),
+            (&of_argo_cd("app_status", r#",step="2",progressiveStatus="Pending""#), Some(1.0)),
+            (&of_argo_cd("syncs_triggered_total", r#",step="2""#), Some(1.0)),
+            (&of_argo_cd("detection_to_trigger_seconds_count", ""), Some(1.0)),
             (&transitions("", "Waiting", "NewApplication"), Some(2.0)),
             (&transitions("Waiting", "Healthy", "ApplicationHealthy"), Some(1.0)),
             (&transitions("Waiting", "Pending", "StepOpened"), Some(1.0)),

@@ -1,9 +1,13 @@
 //! The writes of Applications in a reconcile.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 use super::context::Context;
@@ -11,15 +15,19 @@ use super::memory::SetMemory;
 use super::written_part::WrittenPart;
 use wavegate_api::ObjectKey;
 use wavegate_cluster::act::control_plane::applications::Writer;
+use wavegate_cluster::watch::object::StoredObject;
+use wavegate_rollout::application_set::Patch;
 use wavegate_rollout::application_set::decision::Decision;
-use wavegate_rollout::application_set::plan::outcome::WriteOutcome;
+use wavegate_rollout::application_set::plan::outcome::{Ended, WriteAct, WriteOutcome};
 use wavegate_rollout::rollout::RolloutPlan;
+use wavegate_rollout::rollout::phase::Phase;
 
 /// A rollout decides again after this time at the latest, although it has still to write.
 const WRITES_AT_MOST: Duration = Duration::from_secs(1);
 
 /// While Applications of the open step are in flight, the writes take so many times as long as all
-/// else in a reconcile, such as its status: what the rollout waits for comes again and again.
+/// else in a reconcile, such as its status: what the rollout waits for comes again and again. Less
+/// the more of them have ended, whose places are free: when the last one has, the next ones start.
 const WRITES_BESIDE: u32 = 4;
 
 /// Writes the Applications; whether some are left for the next reconcile, which begins at once: the
@@ -39,18 +47,55 @@ pub(super) async fn write(
     let began = OnceLock::new();
     // Also what happened before it may give way.
     let has_news = AtomicBool::new(false);
+    let application = |name: &str| {
+        let cached = &context.core.control_plane.applications;
+        cached.get(&ObjectKey::new(&key.namespace, name))
+    };
+    let has_ended = |name: &str| application(name).is_some_and(has_ended);
+    // An Application may have ended before it is seen to begin, and an entry has one transition in a
+    // decision: nothing will happen to it.
+    let transitions = rollout.iter().flat_map(|plan| &plan.transitions);
+    let seen =
+        transitions.filter(|one| one.to == Phase::Progressing && has_ended(&one.application));
+    let seen: BTreeSet<String> = seen.map(|one| one.application.clone()).collect();
+    has_news.store(!seen.is_empty(), Ordering::Relaxed);
+    let ended = Mutex::new(seen);
+    // What was compared meanwhile need not be asked to, and may start.
+    let asked = writes.patches.iter().filter(|patch| patch.refreshes);
+    let asked: BTreeSet<&str> = asked.map(|patch| &*patch.name).collect();
+    let was_compared = AtomicBool::new(false);
     let gives_way = || {
         let Some(plan) = rollout else { return false };
-        let is_waited_for = |news: &Option<String>| is_waited_for(plan, memory, news.as_deref());
-        let is_new = context.take_news(key).iter().any(is_waited_for);
-        let has_news = has_news.fetch_or(is_new, Ordering::Relaxed) || is_new;
+        let mut news = context.take_news(key);
+        let is_asked = news.iter().flatten().any(|name| asked.contains(&**name));
+        was_compared.fetch_or(is_asked, Ordering::Relaxed);
+        news.retain(|name| is_waited_for(plan, memory, name.as_deref()));
+        has_news.fetch_or(!news.is_empty(), Ordering::Relaxed);
+        let mut ended = ended.lock();
+        let is_over = |name: &String| is_in_flight(plan, name) && has_ended(name);
+        ended.extend(news.into_iter().flatten().filter(is_over));
+        let in_flight = u32::try_from(plan.in_flight).unwrap_or(u32::MAX);
+        let running = in_flight.saturating_sub(u32::try_from(ended.len()).unwrap_or(u32::MAX));
         let now = Instant::now();
         let began = *began.get_or_init(|| now);
-        let shares = plan.in_flight > 0 || !plan.starts.is_empty();
-        let share = if shares { (began - since) * WRITES_BESIDE } else { Duration::ZERO };
-        has_news && now >= earliest.max(began + share) || now >= began + WRITES_AT_MOST
+        let share = (began - since) * WRITES_BESIDE * running / in_flight.max(1);
+        let is_due = match () {
+            () if was_compared.load(Ordering::Relaxed) => now >= earliest,
+            () if has_news.load(Ordering::Relaxed) => now >= earliest.max(began + share),
+            () => false,
+        };
+        is_due || now >= began + WRITES_AT_MOST
     };
     let (outcomes, is_postponed) = writer.write(writes, gives_way).await;
+    let started =
+        outcomes.iter().filter(|one| (one.act, &one.ended) == (WriteAct::Start, &Ended::Written));
+    let step_of = |outcome: &WriteOutcome| {
+        let of = |patch: &Patch| patch.name.as_str().cmp(&outcome.application);
+        writes.patches.binary_search_by(of).ok().and_then(|at| writes.patches[at].step)
+    };
+    let steps: Vec<Option<usize>> = started.map(step_of).collect();
+    let took = began.get().copied().unwrap_or_else(Instant::now) - since;
+    context.core.metrics.triggered(key, &steps, took);
     if is_postponed && let Some(pace) = &mut memory.pace {
         // What it gives way to has happened: nothing more is gathered.
         pace.lead = Duration::ZERO;
@@ -62,6 +107,44 @@ pub(super) async fn write(
     (outcomes, is_postponed)
 }
 
+/// Whether the rollout waits for what an Application does, by the decision.
+fn is_in_flight(plan: &RolloutPlan, name: &str) -> bool {
+    let at = plan.entries.binary_search_by(|entry| entry.application.as_str().cmp(name));
+    at.is_ok_and(|at| plan.entries[at].phase.is_in_flight())
+}
+
+/// Whether the operation of an Application has ended, and its health says how.
+fn has_ended(application: StoredObject) -> bool {
+    #[derive(Deserialize)]
+    struct Application {
+        operation: Option<IgnoredAny>,
+        #[serde(default)]
+        status: Status,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Status {
+        health: Health,
+        operation_state: OperationState,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Health {
+        status: String,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct OperationState {
+        phase: String,
+    }
+    let Ok(Application { operation: None, status }) = application.read() else { return false };
+    match &*status.operation_state.phase {
+        "Failed" | "Error" => true,
+        "Succeeded" => ["Healthy", "Degraded"].contains(&&*status.health.status),
+        _ => false,
+    }
+}
+
 /// Whether a decision may follow from a change of an Application, which is none of a later step; of
 /// something else, without a name.
 fn is_waited_for(plan: &RolloutPlan, memory: &SetMemory, changed: Option<&str>) -> bool {
@@ -70,5 +153,51 @@ fn is_waited_for(plan: &RolloutPlan, memory: &SetMemory, changed: Option<&str>) 
     match generated.get(name).map(|wanted| wanted.steps.step()) {
         None => true,
         Some(step) => step.zip(plan.open_step).is_some_and(|(step, open)| step <= open),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_application_has_ended_when_its_health_says_how() {
+        let cases = [
+            (json!({}), false),
+            (json!({"status": {"operationState": {"phase": "Running"}}}), false),
+            (json!({"status": {"operationState": {"phase": "Failed"}}}), true),
+            (
+                json!({"status": {"operationState": {"phase": "Error"}, "health": {"status": "Progressing"}}}),
+                true,
+            ),
+            (json!({"status": {"operationState": {"phase": "Succeeded"}}}), false),
+            (
+                json!({"status": {"operationState": {"phase": "Succeeded"}, "health": {"status": "Progressing"}}}),
+                false,
+            ),
+            (
+                json!({"status": {"operationState": {"phase": "Succeeded"}, "health": {"status": "Healthy"}}}),
+                true,
+            ),
+            (
+                json!({"status": {"operationState": {"phase": "Succeeded"}, "health": {"status": "Degraded"}}}),
+                true,
+            ),
+            // Another one is requested.
+            (
+                json!({
+                    "operation": {"sync": {}},
+                    "status": {"operationState": {"phase": "Succeeded"}, "health": {"status": "Healthy"}},
+                }),
+                false,
+            ),
+            // What cannot be read has not ended.
+            (json!({"status": {"operationState": []}}), false),
+        ];
+        for (application, want) in cases {
+            assert_eq!(has_ended(application.clone().into()), want, "{application}");
+        }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Kept {
     pub(super) reconciles: Histograms,
     pub(super) steps: Histograms,
     pub(super) transitions: Family<Labels, Counter>,
+    pub(super) triggered: Family<Labels, Counter>,
+    pub(super) detections: Histograms,
     pub(super) requests: Family<Labels, Counter>,
     pub(super) redis: RedisMetrics,
     pub(super) clusters: OnceLock<Weak<Clusters>>,

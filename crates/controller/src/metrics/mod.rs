@@ -63,6 +63,11 @@ fn seconds() -> Histogram {
     Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
 }
 
+/// The buckets of Argo CD for the time from a decision to its operations.
+fn short_seconds() -> Histogram {
+    Histogram::new([0.05, 0.1, 0.15, 0.5, 1.0, 5.0])
+}
+
 /// From a second to 18 hours.
 fn long_seconds() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 4.0, 9))
@@ -92,6 +97,8 @@ impl Metrics {
             reconciles: Family::new_with_constructor(seconds),
             steps: Family::new_with_constructor(long_seconds),
             transitions: Family::default(),
+            triggered: Family::default(),
+            detections: Family::new_with_constructor(short_seconds),
             requests: Family::default(),
             redis: RedisMetrics::default(),
             clusters: OnceLock::new(),
@@ -114,6 +121,16 @@ impl Metrics {
             "argocd_appset_rollout_transitions",
             "Phase transitions of Applications of all rollouts",
             kept.transitions.clone(),
+        );
+        registry.register(
+            "argocd_appset_progressive_sync_syncs_triggered",
+            "Syncs that a rollout has started",
+            kept.triggered.clone(),
+        );
+        registry.register(
+            "argocd_appset_progressive_sync_detection_to_trigger_seconds",
+            "Time from the begin of a reconcile that starts syncs until they are requested",
+            kept.detections.clone(),
         );
         registry.register(
             "rest_client_requests",
@@ -247,11 +264,24 @@ impl Metrics {
         }
     }
 
+    /// Records syncs that were requested, each with its step counted from 0, and how long after the
+    /// begin of the reconcile. Names and labels are those of Argo CD (AS-600).
+    pub fn triggered(&self, key: &ObjectKey, steps: &[Option<usize>], took: Duration) {
+        for step in steps {
+            self.kept.triggered.get_or_create(&of_step(key, *step)).inc();
+        }
+        if !steps.is_empty() {
+            self.kept.detections.get_or_create(&of(key)).observe(took.as_secs_f64());
+        }
+    }
+
     /// Drops the series of a deleted ApplicationSet (AS-601).
     pub fn forget(&self, key: &ObjectKey) {
         self.kept.reconciles.remove(&of(key));
-        for step in 0..=STEPS {
-            self.kept.steps.remove(&of_step(key, Some(step)));
+        self.kept.detections.remove(&of(key));
+        for step in (0..=STEPS).map(Some).chain([None]) {
+            self.kept.steps.remove(&of_step(key, step));
+            self.kept.triggered.remove(&of_step(key, step));
         }
         self.kept.rollouts.lock().remove(key);
     }

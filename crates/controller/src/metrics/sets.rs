@@ -159,6 +159,15 @@ impl Kept {
         });
         let help = "Applications of a rollout by step and state";
         gauges(encoder, ("argocd_appset_rollout_apps", help), applications)?;
+        // The same by the name and labels of Argo CD.
+        let applications = of_sets().flat_map(|(key, counts)| {
+            by_step(counts).into_iter().map(move |((step, state), count)| {
+                let labels = [("step", step), ("progressiveStatus", state.to_owned())];
+                (with(of(key), labels), value(count))
+            })
+        });
+        let family = "argocd_appset_progressive_sync_app_status";
+        gauges(encoder, (family, help), applications)?;
         let waits = || {
             of_sets().flat_map(|(key, counts)| {
                 counts.waits.iter().map(move |(kind, wait)| {
