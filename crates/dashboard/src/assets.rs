@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use sha2::{Digest, Sha256};
 
 const SCRIPT: &str = include_str!("../assets/page.js");
-const STYLE: &str = include_str!("../assets/page.css");
+/// The style.
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 const ICON: &str = include_str!("../assets/icon.svg");
 
 /// Type and text of a file; `None` when there is none with this name.

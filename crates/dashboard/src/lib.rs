@@ -11,9 +11,11 @@
 mod access;
 mod address;
 mod assets;
+mod export;
 pub mod reports;
 mod serve;
 mod view;
 
 pub use self::access::PageAccess;
+pub use self::export::export_rollout;
 pub use self::serve::{PageOptions, serve_page};

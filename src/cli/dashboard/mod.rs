@@ -5,6 +5,7 @@
 
 mod acting;
 mod documents;
+mod export;
 mod live;
 mod reports;
 
@@ -28,7 +29,7 @@ use wavegate_dashboard::{PageAccess, PageOptions, serve_page};
 /// printed address has a token of this start.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  wavegate dashboard -A --open\n  wavegate dashboard --allow-actions --port 8088\n\nExit codes: 2 wrong use, or the cluster cannot be read; 130 interrupted."
+    after_help = "Examples:\n  wavegate dashboard -A --open\n  wavegate dashboard --allow-actions --port 8088\n  wavegate dashboard --export incident.html APPSET RUN\n\nExit codes: 2 wrong use, or the cluster cannot be read; 130 interrupted."
 )]
 pub(super) struct DashboardArgs {
     /// Port on 127.0.0.1; a free one by default
@@ -43,6 +44,20 @@ pub(super) struct DashboardArgs {
     /// Show the ApplicationSets of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
+    /// Write a file that shows a rollout, or one of its runs, without a server; - is standard output
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "set",
+        conflicts_with_all = ["port", "open", "allow_actions", "all_namespaces"]
+    )]
+    export: Option<std::path::PathBuf>,
+    /// Name of the ApplicationSet that the file shows
+    #[arg(value_name = "APPSET", requires = "export")]
+    set: Option<String>,
+    /// Name or number of a run
+    #[arg(value_name = "RUN", requires = "export")]
+    run: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -58,6 +73,14 @@ pub(super) fn run(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
 async fn serve(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new(false)?;
     let connection = ClusterConnection::connect(&args.cluster).await?;
+    let context = args.cluster.context.as_deref().unwrap_or("current context");
+    if let (Some(file), Some(set)) = (&args.export, &args.set) {
+        let writes = export::write_file(connection, context, file, set, args.run.as_deref());
+        return tokio::select! {
+            written = writes => written.map(|()| ExitCode::SUCCESS),
+            code = signals.end() => Ok(ExitCode::from(code)),
+        };
+    }
     let namespace = match args.all_namespaces {
         true => {
             // What cannot be read is said before there is a page.
@@ -66,7 +89,6 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
         }
         false => Some(connection.application_sets_here().await?.0),
     };
-    let context = args.cluster.context.as_deref().unwrap_or("current context");
     let place = format!("{context} · {}", namespace.as_deref().unwrap_or("all namespaces"));
     let page = OpenPage::start(args.port).await?;
     let url = page.access.url();

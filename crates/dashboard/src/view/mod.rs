@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub(crate) use self::actions::{action_view, outcome_view, verb_words};
 pub(crate) use self::context::{View, ViewContext};
-pub(crate) use self::pages::{message_page, whole_page};
+pub(crate) use self::pages::{exported_page, message_page, whole_page};
 use self::parts::Part;
 use crate::address::{Parameters, ViewName};
 use crate::reports::{PageReports, RunDocument, Unavailable};
@@ -29,13 +29,14 @@ pub(crate) async fn make_view(
     asked: &Parameters,
     context: &ViewContext,
 ) -> View {
-    let made = made(reports, name, asked, context).await;
+    let made = try_view(reports, name, asked, context).await;
     let mut view = made.unwrap_or_else(|error| unavailable(&error));
     view.parts.insert(0, words::notice(&context.state));
     view
 }
 
-async fn made(
+/// The same, or why it cannot be made.
+pub(crate) async fn try_view(
     reports: &Arc<dyn PageReports>,
     name: &ViewName,
     asked: &Parameters,

@@ -42,6 +42,49 @@ pub(crate) fn whole_page(view: &View, context: &ViewContext, stream: Option<&str
     page(&view.title, &content)
 }
 
+/// A view as a file: it has its style, and no script; nothing is loaded, and no link leads to the page
+/// (PG-017). It is as the cluster was at `made`.
+pub(crate) fn exported_page(view: &View, context: &ViewContext, made: &str) -> String {
+    let mut body = String::new();
+    let notice = words::notice(&context.state);
+    std::iter::once(&notice).chain(&view.parts).for_each(|part| part.write(&mut body));
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    let body = without_addresses(&body);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (words::text(&view.title)) " · " (made) " · Wavegate" }
+                style { (PreEscaped(assets::STYLE)) ".tabs { display: none }" }
+            }
+            body {
+                header class="top" {
+                    span class="brand" { (logo()) "Wavegate" }
+                    span class="place" { (words::text(&context.place)) " · as of " (made) }
+                }
+                main id="main" { (PreEscaped(body)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// HTML of this crate without the addresses of the page. Texts have no quotation marks in it, so
+/// this is no part of one.
+fn without_addresses(html: &str) -> String {
+    const ADDRESS: &str = " href=\"/";
+    let mut parts = html.split(ADDRESS);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(part.split_once('"').map_or("", |(_, rest)| rest));
+    }
+    kept
+}
+
 /// A page that says one thing.
 pub(crate) fn message_page(title: &str, content: &Markup) -> String {
     let content = html! {

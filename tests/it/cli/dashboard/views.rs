@@ -183,3 +183,69 @@ async fn pg_016_a_change_is_sent_and_a_lost_server_is_shown() {
     let gone = async || !page.get("/").await.body.contains("may be older than shown");
     until("the loss is over", gone).await;
 }
+
+/// PG-017: a file shows a rollout, or one of its runs, without a server: as the page does, with
+/// nothing that is loaded, run or leads to the page, and what a cluster contains as text.
+#[tokio::test(flavor = "multi_thread")]
+async fn pg_017_a_rollout_is_exported_as_one_file() {
+    const MARKUP: &str = "<script>alert(1)</script>\" href=\"/x\" <img src=\"//example.com/a\">";
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let failed = json!({
+        "phase": "Held", "total": 3, "done": 1, "failed": 1, "message": MARKUP,
+        "failures": [{"signature": "x", "count": 1, "applications": ["a"], "message": MARKUP}],
+    });
+    world.run(&owner, "shop-1", failed).await;
+    world
+        .application(
+            &owner,
+            "a",
+            json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}}),
+        )
+        .await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let export = |args: &[&str]| {
+        let args: Vec<String> =
+            ["dashboard", "--export"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
+        let world = &world;
+        async move { world.ann(&args.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    };
+    let (rollout, run) = (path("rollout.html"), path("run.html"));
+    for (file, more, part) in
+        [(&rollout, vec![], "<h2>Step 1"), (&run, vec!["1"], "<h1>Run shop-1")]
+    {
+        let done = export(&[vec![file.as_str(), "shop"], more].concat()).await;
+        assert_eq!(done.code, 0, "{}", done.err);
+        let html = std::fs::read_to_string(file).unwrap();
+        for text in
+            [part, "Held", "as of 20", "<style>", "&lt;script&gt;alert(1)", "default-src 'none'"]
+        {
+            says(&html, text);
+        }
+        for text in ["<script", "href=\"", "src=\"", "<form", "/act/", "<img", "http://127"] {
+            assert!(!html.contains(text), "{text:?} in {html}");
+        }
+    }
+    // A file that is there stays.
+    std::fs::write(path("mine"), "mine").unwrap();
+    let refused = export(&[&path("mine"), "shop"]).await;
+    assert_eq!(
+        (refused.code, std::fs::read_to_string(path("mine")).unwrap().as_str()),
+        (2, "mine")
+    );
+    says(&refused.err, "it exists; choose another name, or remove it");
+    // Nothing is left of one that cannot be made.
+    for (args, why) in [
+        (vec!["shpo"], "did you mean shop?"),
+        (vec!["shop", "7"], "run 7 of ApplicationSet argocd/shop"),
+    ] {
+        let none = path("none.html");
+        let failed = export(&[vec![none.as_str()], args].concat()).await;
+        assert_eq!(failed.code, 2, "{}", failed.err);
+        says(&failed.err, why);
+        assert!(!std::path::Path::new(&none).exists());
+    }
+    let printed = export(&["-", "shop"]).await;
+    assert!(printed.code == 0 && printed.out.starts_with("<!DOCTYPE html>"), "{}", printed.err);
+}

@@ -1,0 +1,39 @@
+//! A rollout as one file that shows it without a server: for the report of an incident (PG-017).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::address::{Parameters, ViewName};
+use crate::reports::{PageObject, PageReports, Unavailable};
+use crate::view::{ViewContext, exported_page, try_view};
+
+/// The rollout of a set, or one of its runs by name or number, as HTML with its style: no script, and
+/// nothing is loaded.
+///
+/// # Errors
+///
+/// When the set or the run does not exist, or cannot be read. What else cannot be read, the file says.
+pub async fn export_rollout(
+    reports: &Arc<dyn PageReports>,
+    of: &PageObject,
+    run: Option<&str>,
+) -> Result<String, Unavailable> {
+    let mut known = reports.state();
+    let is_known =
+        |state: &crate::reports::KnownState| state.is_listed || !state.problems.is_empty();
+    let ended =
+        |_| Unavailable { message: "the cluster is not read".to_owned(), is_missing: false };
+    let state = known.wait_for(is_known).await.map_err(ended)?.clone();
+    // Whole seconds, as clusters have them.
+    let now = Timestamp::now();
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let context =
+        ViewContext { now: Some(now), allows_actions: false, state, place: reports.place() };
+    let name = match run {
+        Some(run) => ViewName::Run(of.clone(), run.to_owned()),
+        None => ViewName::Rollout(of.clone()),
+    };
+    let view = try_view(reports, &name, &Parameters::parse(""), &context).await?;
+    Ok(exported_page(&view, &context, &now.to_string()))
+}
