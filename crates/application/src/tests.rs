@@ -25,6 +25,7 @@ use wavegate_engine::merge_patch::merge_patch;
 
 mod automation;
 mod deletions;
+mod limits;
 mod operations;
 mod pairs;
 mod rounds;

@@ -30,7 +30,7 @@ pub(super) struct Facts {
     pub(super) live: Live,
     pub(super) handovers: BTreeMap<ResourceKey, sync::Handover>,
     schemas: Arc<diff::Schemas>,
-    scope: wavegate_api::cluster::ClusterScope,
+    pub(super) scope: wavegate_api::cluster::ClusterScope,
     predicted: crate::predicted::Predicted,
     compared: Arc<diff::SystemSettings>,
 }

@@ -446,3 +446,13 @@ fn reasons_name_the_window() {
         assert_eq!(evaluation.blocked_message(), message, "{want}");
     }
 }
+
+/// SE-411: a message about a window of a global project names that.
+#[test]
+fn a_window_is_named_with_the_project_that_it_is_inherited_from() {
+    let windows = project_windows(&project(json!([allow("* * * * *", "1h", json!({}))])));
+    let own = windows[0].name();
+    assert!(own.starts_with("spec.syncWindows[0] ("), "{own}");
+    let inherited = windows[0].clone().of_global("base", &project(json!([]))).name();
+    assert_eq!(inherited, own.replace("[0] ", "[0] of global project base "));
+}

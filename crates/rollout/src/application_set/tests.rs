@@ -7,8 +7,11 @@ mod ignored;
 mod later;
 mod mutations;
 mod others;
+mod outcomes;
 mod rollouts;
 mod waits;
+mod windows;
+mod writes;
 
 use std::collections::BTreeMap;
 

@@ -67,6 +67,8 @@ mod tests {
                 json!({"valueFiles": ["y", "z"]}),
                 json!({"valueFiles": ["x"]}),
             ),
+            (0, json!({"limit": 0}), json!({"limit": 3}), json!({"limit": 3})),
+            (0, json!({"limit": 1}), json!({"limit": 3}), json!({"limit": 1})),
             (286, json!({"project": ""}), json!({"project": "p"}), json!({"project": "p"})),
             (
                 0,

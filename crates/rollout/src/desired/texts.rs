@@ -110,3 +110,34 @@ impl<'a> Given<'a> {
         Some(changed.map_err(|cause| format!("changes its parameters to what is no JSON: {cause}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The entries of the second set are added to the maps of the first one.
+    #[test]
+    fn a_union_has_maps_of_strings_as_the_first_set_has_them_as_132() {
+        let values = || json!({"values": {"a": "1"}});
+        let labels = || json!({"metadata": {"labels": {}}});
+        let none = Texts::default();
+        let both = Texts::VALUES.and(Texts::METADATA);
+        for (first, held, second, want) in [
+            (Texts::VALUES, values(), none, vec!["values"]),
+            (Texts::VALUES, values(), Texts::VALUES, vec!["values"]),
+            (none, values(), Texts::VALUES, vec![]),
+            (none, json!({}), Texts::VALUES, vec!["values"]),
+            (none, labels(), both, vec!["values", "metadata.annotations"]),
+            (Texts::METADATA, labels(), Texts::VALUES, vec!["values", "metadata.labels"]),
+            (none, json!({}), Texts::VALUES.in_clusters(), vec!["clusters.*.values"]),
+            (none, json!({"clusters": []}), Texts::VALUES.in_clusters(), vec![]),
+        ] {
+            let held = held.as_object().unwrap();
+            let union = Texts::of_union((first, held), (second, held));
+            let paths: Vec<String> = union.paths().map(|path| path.join(".")).collect();
+            assert_eq!(paths, want, "{held:?}");
+        }
+    }
+}

@@ -200,7 +200,12 @@ fn commands_are_those_of_explain_and_safe_to_copy() {
     );
     assert_eq!(commands(json!({"phase": "Paused"})), ["wavegate resume -n argocd shop"]);
     assert_eq!(commands(json!({"phase": "Held"})).len(), 3);
-    for phase in ["Progressing", "Soaking", "Complete", "Superseded", "Aborted", "RolledBack"] {
+    let some_ways_back = commands(json!({"phase": "RollingBack", "failed": 1}));
+    let want = ["wavegate explain -n argocd shop", "wavegate retry -n argocd shop"];
+    assert_eq!(some_ways_back, want, "some ways back have failed");
+    for phase in
+        ["Progressing", "Soaking", "Complete", "Superseded", "Aborted", "RollingBack", "RolledBack"]
+    {
         assert!(commands(json!({"phase": phase})).is_empty(), "{phase}");
     }
 }

@@ -771,6 +771,9 @@ fn starting_again_and_leaving_out() {
         undone.is_within(&undone)
             && !undone.is_within(&written(skip_applications(&held(), &["web"], PERSON)))
     );
+    let skips = |names: &[&str]| written(skip_applications(&held(), names, PERSON));
+    assert!(skips(&["web"]).is_within(&skips(&["api", "web"])), "fewer than was confirmed");
+    assert!(!skips(&["api", "web"]).is_within(&skips(&["web"])));
     assert_eq!(
         written(retry_applications(&held(), &["web"], PERSON)),
         RequestedChange::Entries {

@@ -182,7 +182,7 @@ impl Rules {
         applications: &[Selectable],
         steps: usize,
     ) -> Self {
-        let mut rules = Self { ignores_baseline: true, ..Self::default() };
+        let mut rules = Self::default();
         let mut counts_baseline = false;
         for policy in policies {
             match &policy.spec {

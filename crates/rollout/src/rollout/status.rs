@@ -241,6 +241,35 @@ mod tests {
         }
     }
 
+    /// Of a long message, the begin is stored.
+    #[test]
+    fn an_entry_is_stored_when_all_of_it_is() {
+        let entry = Entry {
+            application: "a".to_owned(),
+            phase: Phase::Progressing,
+            step: Some(1),
+            message: "long ".repeat(200),
+            mark: None,
+            target_revisions: vec!["r1".to_owned()],
+            since: "2026-01-02T03:04:05Z".parse().unwrap(),
+            earlier: Earlier::None,
+        };
+        let read = from_json(Some(&to_json(std::slice::from_ref(&entry))));
+        let stored = &read["a"];
+        assert!(stored.message.len() < entry.message.len() && is_stored(&entry, stored));
+        let later = "2026-01-02T03:04:06Z".parse().unwrap();
+        for other in [
+            Entry { phase: Phase::Healthy, ..stored.clone() },
+            Entry { step: None, ..stored.clone() },
+            Entry { message: "other".to_owned(), ..stored.clone() },
+            Entry { target_revisions: Vec::new(), ..stored.clone() },
+            Entry { since: later, ..stored.clone() },
+            Entry { earlier: Earlier::Sync(later), ..stored.clone() },
+        ] {
+            assert!(!is_stored(&entry, &other), "{other:?}");
+        }
+    }
+
     #[test]
     fn what_an_entry_takes_is_known_before_it_is_written() {
         let cases = [

@@ -420,6 +420,29 @@ mod tests {
         json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
     }
 
+    /// AS-315: by kind, by step, and Applications of several steps by name.
+    #[test]
+    fn problems_are_in_an_order_as_315() {
+        use ProblemKind::{EmptyStep, InvalidMaxUpdate, SelectedTwice, UnknownField};
+        let problem = |kind, step, message: &str| Problem { kind, step, message: message.into() };
+        let sorted = [
+            problem(UnknownField, None, "x"),
+            problem(UnknownField, Some(0), "z"),
+            problem(UnknownField, Some(1), "a"),
+            problem(SelectedTwice, Some(2), "app-1"),
+            problem(SelectedTwice, Some(1), "app-2"),
+            problem(SelectedTwice, Some(2), "app-2"),
+            problem(InvalidMaxUpdate, Some(0), "m"),
+            problem(EmptyStep, Some(0), "e"),
+        ];
+        let mut found: Vec<Problem> = sorted.iter().rev().cloned().collect();
+        found.sort();
+        assert_eq!(found, sorted);
+        let codes: Vec<&str> = sorted.iter().map(|problem| problem.kind.code()).collect();
+        assert_eq!(codes[0], "UnknownField");
+        assert_eq!(&codes[5..], ["SelectedTwice", "InvalidMaxUpdate", "EmptyStep"]);
+    }
+
     #[test]
     fn applications_are_selected_as_in_table_a_6() {
         let both = |first: Value, second: Value| {

@@ -3,6 +3,8 @@
 mod compact;
 mod decisions;
 mod evidence;
+mod listing;
+mod marks;
 mod places;
 mod tables;
 mod world;

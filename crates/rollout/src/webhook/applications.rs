@@ -101,7 +101,7 @@ fn cleaned(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::may_use;
+    use super::{MAX_PATHS, may_use};
 
     #[test]
     fn the_annotation_limits_the_files_as_422() {
@@ -120,5 +120,9 @@ mod tests {
             assert_eq!(may_use(annotation, source, &[file.to_owned()]), want, "SE-422: {name}");
         }
         assert!(may_use(".", "apps/a", &[]), "SE-422: files that are not known");
+        let paths = |count: usize| vec!["/shared"; count].join(";");
+        let file = ["apps/a/x.yaml".to_owned()];
+        assert!(!may_use(&paths(MAX_PATHS), "apps/a", &file));
+        assert!(may_use(&paths(MAX_PATHS + 1), "apps/a", &file), "too many are as none");
     }
 }

@@ -168,6 +168,24 @@ fn bodies_are_read_by_their_headers_as_421() {
     let body = json!({"repository": {"links": page}, "changes": [change]});
     let Ok(Some(push)) = read(&server, &body) else { panic!("{body}") };
     assert_eq!(push.repositories, [Repository::of("https://g.example/scm/a/b")]);
+    // Its clones over http and ssh only, and the page of some versions is an object.
+    for own in [json!(null), json!({"href": "https://g.example/a/b"}), json!([])] {
+        let links = json!({"self": own, "clone": [
+            {"name": "ssh", "href": "ssh://git@ssh.example:7999/a/b.git"},
+            {"name": "http", "href": "https://g.example/a/b.git"},
+            {"name": "other", "href": "https://other.example/a/b.git"},
+        ]});
+        let body = json!({"repository": {"links": links}, "changes": [change]});
+        let Ok(Some(push)) = read(&server, &body) else { panic!("{body}") };
+        let mut want =
+            ["ssh://git@ssh.example:7999/a/b.git", "https://g.example/a/b.git"].map(Repository::of);
+        want.sort();
+        assert_eq!(push.repositories, want, "{own}");
+    }
+    for clone in [json!(null), json!({}), json!("x")] {
+        let body = json!({"repository": {"links": {"clone": clone}}, "changes": [change]});
+        assert!(read(&server, &body).is_err(), "{body}");
+    }
     assert_eq!(read(&headers(&[("x-event-key", "diagnostics:ping")]), &json!({})), Ok(None));
     for event in ["ping", "pull_request"] {
         assert_eq!(read(&headers(&[("x-github-event", event)]), &json!({})), Ok(None), "{event}");

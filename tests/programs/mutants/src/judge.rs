@@ -14,6 +14,9 @@ const SLOW: Duration = Duration::from_secs(10);
 /// How long tests of one process take together without a mutant: one that fails first saves the
 /// others, and a process costs some milliseconds.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How long the tests of a dependent take for one mutant, about: hundreds may reach it, and most of
+/// them for other reasons.
+const OF_OTHERS: Duration = Duration::from_secs(5);
 /// How many fleets a test of them runs.
 const FLEETS: &str = "4";
 
@@ -80,8 +83,9 @@ pub fn judge(
         .filter(|test| test.result == Recorded::Failed)
         .map(|test| test.name.as_str())
         .collect();
-    if let (Whose::Own, Some(name)) = (whose, failed.first()) {
-        return Err(format!("{name} of {} fails without a mutant", program.name).into());
+    if whose == Whose::Own && !failed.is_empty() {
+        let names = failed.join(", ");
+        return Err(format!("tests of {} fail without a mutant: {names}", program.name).into());
     }
     let slow = recorded.iter().filter(|test| test.result == Recorded::Slow).count();
     if !failed.is_empty() || slow > 0 {
@@ -95,7 +99,11 @@ pub fn judge(
     }
     let mut tests: Vec<&Test> =
         recorded.iter().filter(|test| test.result != Recorded::Failed).collect();
-    tests.sort_by_key(|test| test.takes());
+    tests.sort_by_key(|test| match whose {
+        Whose::Own => (0, test.takes()),
+        // Those that are about little else.
+        Whose::Other => (test.reached.len(), test.takes()),
+    });
     let mut reaching: BTreeMap<Id, Vec<&Test>> = BTreeMap::new();
     for test in tests {
         for id in &test.reached {
@@ -116,8 +124,8 @@ fn find(program: &Program, whose: Whose, id: Id, tests: &[&Test]) -> Result<Find
         (_, true) => return Ok(Finding::NotInTime),
         _ => {}
     }
-    let mut rest = fast.as_slice();
-    while !rest.is_empty() {
+    let (mut rest, mut spent) = (fast.as_slice(), Duration::ZERO);
+    while !rest.is_empty() && (whose == Whose::Own || spent < OF_OTHERS) {
         let mut sum = Duration::ZERO;
         let fits = |(_, takes): &&(&str, Duration)| {
             sum += *takes;
@@ -128,6 +136,7 @@ fn find(program: &Program, whose: Whose, id: Id, tests: &[&Test]) -> Result<Find
         rest = others;
         let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
         let takes: Duration = group.iter().map(|(_, takes)| *takes).sum();
+        spent += takes;
         // One that does not end is caught.
         let fails = || -> Result<bool, Fault> {
             let mutant = ("MUTANT", id.to_string());

@@ -125,6 +125,11 @@ fn run() -> Result<bool, Fault> {
         let found = judge(program, Whose::Own, &ids, jobs)?;
         verdicts.extend(found.into_iter().map(|(id, finding)| (id, finding.into())));
     }
+    if with_others {
+        for (package, count) in counts(&mutants, &verdicts) {
+            eprintln!("{package}, by its own tests: {count}");
+        }
+    }
     for program in &built.others {
         let is_left = |verdict: &Verdict| !matches!(verdict, Verdict::Caught(_));
         let ids: Vec<Id> =
@@ -143,26 +148,21 @@ fn run() -> Result<bool, Fault> {
 
 /// Writes what was found, and returns how many percent are caught.
 fn report(mutants: &BTreeMap<Id, Mutant>, verdicts: &BTreeMap<Id, Verdict>) -> f64 {
-    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     let mut left: BTreeMap<&str, usize> = BTreeMap::new();
     for (id, verdict) in verdicts {
-        let Some(mutant) = mutants.get(id) else { continue };
-        let count = counts.entry(&mutant.package).or_default();
-        match verdict {
-            Verdict::Caught(Whose::Own) => count.own += 1,
-            Verdict::Caught(Whose::Other) => count.others += 1,
-            Verdict::Survives(how) => {
-                count.survive += 1;
+        match (verdict, mutants.get(id)) {
+            (Verdict::Survives(how), Some(mutant)) => {
                 println!("survives ({how}): {}", mutant.name);
             }
-            Verdict::NotJudged(why) => *left.entry(why).or_default() += 1,
+            (Verdict::NotJudged(why), Some(_)) => *left.entry(why).or_default() += 1,
+            (Verdict::Caught(_), _) | (_, None) => {}
         }
     }
     for (why, count) in left {
         println!("{count} are not judged: {why}");
     }
     let mut all = Count::default();
-    for (package, count) in &counts {
+    for (package, count) in counts(mutants, verdicts) {
         println!("{package}: {count}");
         all.own += count.own;
         all.others += count.others;
@@ -170,6 +170,25 @@ fn report(mutants: &BTreeMap<Id, Mutant>, verdicts: &BTreeMap<Id, Verdict>) -> f
     }
     println!("{all}");
     all.rate()
+}
+
+/// The mutants that are judged, by package.
+fn counts<'m>(
+    mutants: &'m BTreeMap<Id, Mutant>,
+    verdicts: &BTreeMap<Id, Verdict>,
+) -> BTreeMap<&'m str, Count> {
+    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
+    for (id, verdict) in verdicts {
+        let Some(mutant) = mutants.get(id) else { continue };
+        let count = counts.entry(&mutant.package).or_default();
+        match verdict {
+            Verdict::Caught(Whose::Own) => count.own += 1,
+            Verdict::Caught(Whose::Other) => count.others += 1,
+            Verdict::Survives(_) => count.survive += 1,
+            Verdict::NotJudged(_) => {}
+        }
+    }
+    counts
 }
 
 /// Mutants that are judged.

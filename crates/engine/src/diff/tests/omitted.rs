@@ -264,6 +264,13 @@ fn what_a_server_makes_of_valid_manifests_is_no_difference() {
             properties(json!({})),
             false,
         ),
+        ("nullable", properties(json!({"nullable": true})), properties(json!({})), true),
+        (
+            "another field that is false",
+            properties(json!({"additionalProperties": false})),
+            properties(json!({})),
+            true,
+        ),
         ("a default is a value", properties(json!({"default": {}})), properties(json!({})), true),
         (
             "finalizers",

@@ -128,6 +128,12 @@ fn rows_of_the_specification() {
                 {"addresses": [{"ip": "2"}], "ports": [{"port": 2, "protocol": "TCP"}]}])),
             false,
         ),
+        (
+            "V-265 a kind of this name in another group",
+            object("example.com/v1", "Endpoints", json!({"subsets": [{"n": 2}, {"n": 1}]})),
+            object("example.com/v1", "Endpoints", json!({"subsets": [{"n": 1}, {"n": 2}]})),
+            true,
+        ),
         ("V-266", custom(json!({"spec": {"n": 1}})), custom(json!({"spec": {"n": 1.0}})), false),
         (
             "V-266 not whole",

@@ -7,6 +7,7 @@ use super::super::*;
 use super::world::{START, World, manifest};
 use crate::health::Status;
 use wavegate_api::Raw;
+use wavegate_api::kind::{GroupVersionKind, Served};
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::operation::SyncPhase::{PostSync, PreSync, Sync};
 
@@ -243,4 +244,52 @@ fn a_hook_that_is_being_deleted_is_awaited_and_says_so_se_260() {
     );
     world.set_health("run", Status::Healthy);
     assert_eq!(world.run().phase, OperationPhase::Succeeded);
+}
+
+/// What the operation itself has created is its own, whatever else claims it.
+#[test]
+fn a_hook_that_was_created_is_deleted_although_another_one_claims_it() {
+    let hook = manifest("Job", "mine").hook("PreSync").policy("HookSucceeded");
+    let mut world = World::new([hook, manifest("Secret", "s")]).no_delay();
+    while !world.has("mine") {
+        world.reconcile().unwrap();
+    }
+    world.unrelated.insert("mine".into());
+    assert_eq!(world.run().phase, OperationPhase::Succeeded);
+    assert!(world.log.contains(&"DeleteHook batch/Job/mine".to_owned()), "{:?}", world.log);
+}
+
+/// A finalizer of an earlier operation that must not be removed keeps nothing waiting.
+#[test]
+fn the_finalizer_of_an_abandoned_hook_is_removed_once() {
+    for is_refused in [false, true] {
+        let abandoned =
+            manifest("Job", "old").hook("PreSync").finalizer("argocd.argoproj.io/hook-finalizer");
+        let mut world = World::new([manifest("Secret", "s")]).no_delay().live(abandoned);
+        if is_refused {
+            world.refused.insert((Verb::RemoveFinalizer, "old".into()), "403".into());
+        }
+        assert_eq!(world.run().phase, OperationPhase::Succeeded, "{is_refused}");
+        let tries = world.log.iter().filter(|line| line.starts_with("RemoveFinalizer")).count();
+        assert_eq!(tries, 1, "{is_refused}: {:?}", world.log);
+    }
+}
+
+/// SE-195: a kind is namespaced as the server has it, whatever a definition beside it says.
+#[test]
+fn the_scope_of_a_kind_is_that_of_the_server() {
+    let mut definition =
+        manifest("CustomResourceDefinition", "widgets.x.io").defines("x.io", "Widget");
+    definition.0["spec"]["scope"] = "Cluster".into();
+    for (served, namespace) in
+        [(None, ""), (Some(Served::Namespaced), "default"), (Some(Served::ClusterScoped), "")]
+    {
+        let widget = manifest("Widget", "w");
+        let kind = GroupVersionKind::of(&widget.0);
+        let mut world = World::new([definition.clone(), widget]).no_delay();
+        world.seen.kinds.extend(served.map(|served| (kind, served)));
+        world.pump();
+        let result = world.result("w").unwrap();
+        assert_eq!(result.namespace, namespace, "{result:?}");
+    }
 }

@@ -97,6 +97,8 @@ fn starts_are_found_in_both_directions() {
         // Half an hour forward at 02:00 on 2024-10-06.
         ("10 2 * * *", "Australia/Lord_Howe", "2024-10-04T15:40:00Z", "2024-10-05T15:30:00Z"),
         // A whole day was skipped: 2011-12-30.
+        // At 03:00 the clock goes back to 02:00, and it is 03:00 an hour later.
+        ("0 3 * * *", "Europe/Berlin", "2024-10-26T01:00:00Z", "2024-10-27T02:00:00Z"),
         ("0 9 * * *", "Pacific/Apia", "2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z"),
         ("0 9 * * *", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z"),
     ];

@@ -5,7 +5,12 @@ use proptest::strategy::Strategy as _;
 use serde_json::json;
 
 use super::*;
-use crate::application_set::generate::generated::{is_reverse, keeps_resources};
+use crate::application_set::decision::{Decision, Snapshot};
+use crate::application_set::generate::generated::{Collector, is_reverse, keeps_resources};
+use crate::application_set::plan::windows::Facts;
+use crate::application_set::settings::DecisionSettings;
+use crate::application_set::status::stored::StoredApplicationSet;
+use crate::desired::inputs::Reads;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -258,4 +263,46 @@ proptest! {
             apps.remove(&going[at]);
         }
     }
+}
+
+/// AS-383: the set names the first Application that is stuck, and is free of the error once none is.
+#[test]
+fn a_deletion_that_is_stuck_is_an_error_of_the_set_as_383() {
+    let mut set = set("Reverse");
+    set["metadata"]["deletionTimestamp"] = START.into();
+    set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let settings = DecisionSettings::default();
+    let decide = |set: &Value, stuck: usize, now: Timestamp| {
+        let generated =
+            Collector::new(set, &settings).finish(set, &settings, Reads::default(), None);
+        let strategy = &generated.strategy;
+        let leaving: Vec<Leaving> = (0..stuck)
+            .map(|number| app(&format!("p{number}"), "prod", true))
+            .map(|app| Leaving::read(&app, &Identity::of(set), strategy))
+            .map(|leaving| leaving.with(Some(Presence::Exists)))
+            .collect();
+        let (projects, set) = (BTreeMap::new(), StoredApplicationSet::read(set));
+        let windows = Facts { projects: &projects, clusters: &[] };
+        let first = Snapshot::first(&set, &generated, &settings, windows, now);
+        delete_set::delete(&Snapshot { leaving: &leaving, ..first })
+    };
+    let error = |decision: &Decision| {
+        let status = decision.status.as_ref().map(|status| status.to_json())?;
+        let error =
+            status["conditions"].as_array()?.iter().find(|it| it["type"] == "ErrorOccurred");
+        error.map(|error| (error["status"].clone(), error["message"].clone()))
+    };
+    let one = "application p0 is being deleted since 2026-01-01T00:00:00Z, held by the finalizer \
+               resources-finalizer.argocd.argoproj.io";
+    for (stuck, want) in [(1, one.to_owned()), (3, format!("{one} (and 2 more)"))] {
+        let decision = decide(&set, stuck, after(300));
+        assert_eq!(decision.stuck.len(), stuck);
+        assert_eq!(error(&decision), Some((json!("True"), json!(want))));
+        assert_eq!(decision.events.len(), 1);
+        let mut later = set.clone();
+        later["status"] = decision.status.unwrap().to_json();
+        let early = decide(&later, 1, after(30));
+        assert_eq!(error(&early).map(|(status, _)| status), Some(json!("False")));
+    }
+    assert!(decide(&set, 1, after(30)).status.is_none(), "it had none");
 }

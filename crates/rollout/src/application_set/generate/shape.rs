@@ -277,6 +277,16 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_labels_have_a_form() {
+        for (key, is_fine) in
+            [("a", true), ("example.com/a", true), ("", false), ("a b", false), ("/a", false)]
+        {
+            let problem = problem_of_label_key(key);
+            assert_eq!(problem, (!is_fine).then_some(NOT_QUALIFIED), "{key}");
+        }
+    }
+
+    #[test]
     fn invalid_applications_are_reported_by_field_as_144() {
         assert_eq!(shape_problem(&application()), None);
         let long = "a".repeat(254);

@@ -188,6 +188,8 @@ mod tests {
         let stored = Status::read(&pruned(&second));
         assert_eq!(stored.rollout, summary(1));
         assert_eq!(stored.conditions, [], "decisions do not see it");
+        let condition = stored.storage.condition().unwrap();
+        assert_eq!((condition.type_.as_str(), condition.status.as_str()), (ROLLOUT_STATUS, "True"));
         assert_eq!(second.where_it_is_kept(&stored), None, "it is not tried for ever");
         // Also after a restart, and for readers of the raw status.
         let set = json!({"status": pruned(&stored)});
@@ -201,6 +203,7 @@ mod tests {
         let first = wanted(1);
         let answer = Status::read(&first.to_json());
         assert_eq!(first.where_it_is_kept(&answer), None);
+        assert_eq!(answer.storage.condition(), None);
         assert_eq!(answer.to_json()["conditions"], json!([]));
     }
 

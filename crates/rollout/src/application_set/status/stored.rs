@@ -502,6 +502,7 @@ mod tests {
             }
             let mut more = stored.clone();
             more["more"] = json!(1);
+            assert!(resource.is_json_of(&more, 1) && !resource.is_json_of(&stored, 1), "{stored}");
             others.push(more);
             for other in others.iter().filter(|other| **other != stored) {
                 assert!(!resource.is_json_of(other, 0), "{stored} is not {other}");

@@ -413,3 +413,15 @@ fn applications_are_given_to_the_set_that_generates_them() {
     kept.policy = Policy::CreateUpdate;
     assert_eq!(given(&kept, &others), []);
 }
+
+/// An approval of so many is used as it is: the annotation could not hold each of them.
+#[test]
+fn an_approval_of_very_many_is_not_recorded_for_each() {
+    for (count, is_recorded) in [(9_999, true), (10_000, true), (10_001, false)] {
+        let deletes: Vec<Delete> = (0..count).map(|number| delete(&number.to_string())).collect();
+        let hash = DeletionApproval::of(&deletes);
+        let approval = DeletionApproval::read(&hash).unwrap();
+        assert!(approval.covers(&deletes), "{count}");
+        assert_eq!(approval.recorded(&deletes).is_some(), is_recorded, "{count}");
+    }
+}

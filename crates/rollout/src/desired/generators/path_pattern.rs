@@ -355,6 +355,8 @@ mod tests {
             ("config", "config/prod.yaml", true, false),
             ("config/", "config/prod.yaml", true, false),
             ("config", "config2", false, false),
+            ("config", "config", true, true),
+            ("config/", "config", false, true),
             ("./a.json", "a.json", true, true),
             (".", "a/b.json", true, false),
             ("a//b/./*.json", "a/b/c.json", true, true),

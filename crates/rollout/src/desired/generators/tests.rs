@@ -1,5 +1,6 @@
 //! Generators on their own: tables A.5 and A.16 of the ApplicationSet specification.
 
+mod evaluations;
 mod providers;
 mod sources;
 
@@ -31,6 +32,16 @@ struct World {
 impl World {
     /// The parameter sets of an element and what it used; an error as text.
     fn evaluate(&self, go: bool, element: &Value) -> Result<(Vec<Value>, Reads), String> {
+        let (sets, reads, _) = self.evaluate_in_rounds(go, element)?;
+        Ok((sets.into_iter().map(|set| set.values.into()).collect(), reads))
+    }
+
+    /// The same with the origins of the sets, and how much was read in each round.
+    fn evaluate_in_rounds(
+        &self,
+        go: bool,
+        element: &Value,
+    ) -> Result<(Vec<Parameters>, Reads, Vec<usize>), String> {
         let spec = json!({
             "goTemplate": go, "goTemplateOptions": self.options,
             "template": {"spec": {"project": self.project}},
@@ -44,6 +55,7 @@ impl World {
                 .map(Iterator::collect),
             ..Inputs::default()
         };
+        let mut rounds = Vec::new();
         loop {
             let mut env = wavegate_net::entropy::template_environment(
                 "2026-01-02T12:00:00Z".parse().unwrap(),
@@ -57,8 +69,9 @@ impl World {
             if unread.is_empty() {
                 let outputs = outputs.map_err(|error| error.to_string())?;
                 let sets = outputs.into_iter().flat_map(|output| output.sets);
-                return Ok((sets.map(|set| set.values.into()).collect(), reads));
+                return Ok((sets.collect(), reads, rounds));
             }
+            rounds.push(unread.git.len());
             for request in unread.git {
                 let answer = match &request.what {
                     GitRead::Directories { .. } => GitAnswer::Directories(

@@ -402,4 +402,17 @@ mod tests {
         assert!(all.text().len() < 34_000, "{}", all.text().len());
         assert_eq!(Quarantine::read(&all.text()), all);
     }
+
+    /// The targets that Applications had already take as much room as the others.
+    #[test]
+    fn what_was_unchanged_counts_as_st_060() {
+        for (unchanged, is_forgotten) in [(2_000, false), (2_001, true)] {
+            let mut all = Quarantine {
+                runs: vec![ended(1, 4_000), ended(2, 4_000)],
+                ..Quarantine::default()
+            };
+            all.runs[1].unchanged = (0..unchanged).map(u32::to_be_bytes).collect();
+            assert_eq!(all.bound().len(), usize::from(is_forgotten), "{unchanged}");
+        }
+    }
 }

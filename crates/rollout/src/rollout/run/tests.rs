@@ -22,8 +22,11 @@ use wavegate_api::{HealthStatus, OperationPhase, SyncStatusCode};
 mod found;
 mod hard_cases;
 mod large;
+mod late;
 mod later;
+mod moments;
 mod quarantine;
+mod sizes;
 mod words;
 
 /// An Application of the fleet.
@@ -1133,7 +1136,9 @@ fn a_deadline_is_a_failure_as_st_040() {
 /// done is not known. A start that was withdrawn, and one that drifts later, have no deadline.
 #[test]
 fn a_deadline_outlives_the_status_of_the_set_as_st_040() {
-    for (case, want) in [("not compared", true), ("compared", false), ("withdrawn", false)] {
+    for (case, want) in
+        [("not compared", true), ("compared", false), ("withdrawn", false), ("older", false)]
+    {
         let deadline = json!({"failures": {"max": 0, "deadline": "15s"}});
         let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(deadline);
         fleet.push("r2");
@@ -1148,6 +1153,10 @@ fn a_deadline_outlives_the_status_of_the_set_as_st_040() {
                 let last = app.observed.operation.as_mut().unwrap();
                 assert!(last.promotion.is_some());
                 (last.phase, last.finished_at) = (OperationPhase::Succeeded, Some(ended));
+                if case == "older" {
+                    // Its own start was withdrawn, and nothing has compared it since.
+                    last.promotion = last.promotion.map(|at| at - SignedDuration::from_secs(60));
+                }
                 let after = SignedDuration::from_secs(if case == "compared" { 1 } else { -1 });
                 app.observed.reconciled_at = Some(ended + after);
                 app.observed.deployed = Deployed::At(ended, vec!["r2".to_owned()]);

@@ -355,3 +355,43 @@ fn patterns_of_another_form_and_long_numbers_are_left_to_jq() {
     assert!(is_read(&format!(".a[{}]", "1".repeat(15))));
     assert!(!is_read(&format!(".a[{}]", "1".repeat(16))));
 }
+
+/// Where values are, with the keys and positions on the way.
+#[test]
+fn lists_are_selected_by_position_and_values_by_null() {
+    let object = json!({
+        "l": ["a", "b", "c"],
+        "o": [{"b": null, "n": 1}, {"b": 1, "n": 2}, {"n": 3}],
+    });
+    for (text, want) in [
+        (".l | .[keys[] | select(. == 1)]", vec!["l/1"]),
+        (".l | .[keys[] | select(. != 1)]", vec!["l/0", "l/2"]),
+        (".o[] | select(.b == null) | .n", vec!["o/0/n", "o/2/n"]),
+        (".o[] | select(.b != null) | .n", vec!["o/1/n"]),
+    ] {
+        let selection = JqSelection::parse(text).unwrap_or_else(|| panic!("{text}"));
+        let found = selection.paths(&object, &mut MAX_STEPS.clone()).unwrap().unwrap();
+        let shown = |path: &Path| -> String {
+            let step = |step: &PathStep| match step {
+                PathStep::Key(key) => key.clone(),
+                PathStep::Index(at) => at.to_string(),
+            };
+            path.iter().map(step).collect::<Vec<_>>().join("/")
+        };
+        assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), want, "{text}");
+    }
+}
+
+/// A comparison takes as many steps as the text is long.
+#[test]
+fn comparisons_of_long_texts_are_limited() {
+    let selection = JqSelection::parse(".[] | select(startswith(\"b\"))").unwrap();
+    let mut taken = Vec::new();
+    for length in [0, 2_560, 5_120] {
+        let list = Value::from(vec!["a".repeat(length); 100]);
+        let mut left = MAX_STEPS;
+        assert_eq!(selection.paths(&list, &mut left), Some(Ok(vec![])));
+        taken.push(MAX_STEPS - left);
+    }
+    assert_eq!((taken[1] - taken[0], taken[2] - taken[0]), (1_000, 2_000));
+}

@@ -309,3 +309,14 @@ fn a_report_of_each_state_of_a_rollout() {
         assert_eq!(line(&report).trim_end(), want, "{name}");
     }
 }
+
+/// A set without steps may have entries of the time when it had some.
+#[test]
+fn a_set_without_a_rollout_has_nothing_in_steps() {
+    let mut bare = set(json!(1), json!({"applicationStatus": entries("Waiting", "Waiting")}));
+    bare["spec"] = json!({});
+    let named = [("a", live("prod", done())), ("dev", live("dev", done()))];
+    let report = read(&bare, &named);
+    assert!(report.members.values().all(|member| member.step.is_none()));
+    assert_eq!(report.behind(), []);
+}

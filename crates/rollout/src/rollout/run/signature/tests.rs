@@ -54,6 +54,7 @@ fn what_is_generated_is_no_part_of_a_signature_as_st_043() {
         assert_eq!(of(one), of(other), "{one} / {other}");
     }
     let different = [
+        ["the key web:80 is not valid", "the key api:80 is not valid"],
         [
             "spec.template.spec.containers: Required value",
             "spec.template.spec.volumes: Required value",
