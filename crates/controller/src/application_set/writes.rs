@@ -26,8 +26,8 @@ use wavegate_rollout::rollout::phase::Phase;
 const WRITES_AT_MOST: Duration = Duration::from_secs(1);
 
 /// While Applications of the open step are in flight, the writes take so many times as long as all
-/// else in a reconcile, such as its status: what the rollout waits for comes again and again. Less
-/// the more of them have ended, whose places are free: when the last one has, the next ones start.
+/// else in a reconcile, such as its status: what the rollout waits for comes again and again. Not when
+/// the last one of the step has ended: then the next step opens.
 const WRITES_BESIDE: u32 = 4;
 
 /// Writes the Applications; whether some are left for the next reconcile, which begins at once: the
@@ -54,11 +54,18 @@ pub(super) async fn write(
     let has_ended = |name: &str| application(name).is_some_and(has_ended);
     // An Application may have ended before it is seen to begin, and an entry has one transition in a
     // decision: nothing will happen to it.
-    let transitions = rollout.iter().flat_map(|plan| &plan.transitions);
+    let open = rollout.and_then(|plan| plan.open_step.zip(Some(plan)));
+    let transitions = open
+        .iter()
+        .flat_map(|(step, plan)| plan.transitions.iter().filter(|one| one.step == Some(*step)));
     let seen =
         transitions.filter(|one| one.to == Phase::Progressing && has_ended(&one.application));
     let seen: BTreeSet<String> = seen.map(|one| one.application.clone()).collect();
-    has_news.store(!seen.is_empty(), Ordering::Relaxed);
+    let waits_for = open.and_then(|(step, plan)| plan.steps.get(step)).map_or(0, |step| {
+        usize::try_from(step.total.saturating_sub(step.complete)).unwrap_or(usize::MAX)
+    });
+    let is_step_over = |ended: &BTreeSet<String>| waits_for > 0 && ended.len() >= waits_for;
+    has_news.store(is_step_over(&seen), Ordering::Relaxed);
     let ended = Mutex::new(seen);
     // What was compared meanwhile need not be asked to, and may start.
     let asked = writes.patches.iter().filter(|patch| patch.refreshes);
@@ -74,11 +81,10 @@ pub(super) async fn write(
         let mut ended = ended.lock();
         let is_over = |name: &String| is_in_flight(plan, name) && has_ended(name);
         ended.extend(news.into_iter().flatten().filter(is_over));
-        let in_flight = u32::try_from(plan.in_flight).unwrap_or(u32::MAX);
-        let running = in_flight.saturating_sub(u32::try_from(ended.len()).unwrap_or(u32::MAX));
+        let is_free = plan.in_flight == 0 || is_step_over(&ended);
         let now = Instant::now();
         let began = *began.get_or_init(|| now);
-        let share = (began - since) * WRITES_BESIDE * running / in_flight.max(1);
+        let share = if is_free { Duration::ZERO } else { (began - since) * WRITES_BESIDE };
         let is_due = match () {
             () if was_compared.load(Ordering::Relaxed) => now >= earliest,
             () if has_news.load(Ordering::Relaxed) => now >= earliest.max(began + share),
