@@ -12,11 +12,10 @@ use tokio::time::Instant;
 
 use super::context::Context;
 use super::memory::SetMemory;
-use super::written_part::WrittenPart;
+use super::written_part::{WrittenPart, patch_of};
 use wavegate_api::ObjectKey;
 use wavegate_cluster::act::control_plane::applications::Writer;
 use wavegate_cluster::watch::object::StoredObject;
-use wavegate_rollout::application_set::Patch;
 use wavegate_rollout::application_set::decision::Decision;
 use wavegate_rollout::application_set::plan::outcome::{Ended, WriteAct, WriteOutcome};
 use wavegate_rollout::rollout::RolloutPlan;
@@ -47,11 +46,9 @@ pub(super) async fn write(
     let began = OnceLock::new();
     // Also what happened before it may give way.
     let has_news = AtomicBool::new(false);
-    let application = |name: &str| {
-        let cached = &context.core.control_plane.applications;
-        cached.get(&ObjectKey::new(&key.namespace, name))
-    };
-    let has_ended = |name: &str| application(name).is_some_and(has_ended);
+    let cached = &context.core.control_plane.applications;
+    let has_ended =
+        |name: &str| cached.get(&ObjectKey::new(&key.namespace, name)).is_some_and(has_ended);
     // An Application may have ended before it is seen to begin, and an entry has one transition in a
     // decision: nothing will happen to it.
     let open = rollout.and_then(|plan| plan.open_step.zip(Some(plan)));
@@ -95,10 +92,7 @@ pub(super) async fn write(
     let (outcomes, is_postponed) = writer.write(writes, gives_way).await;
     let started =
         outcomes.iter().filter(|one| (one.act, &one.ended) == (WriteAct::Start, &Ended::Written));
-    let step_of = |outcome: &WriteOutcome| {
-        let of = |patch: &Patch| patch.name.as_str().cmp(&outcome.application);
-        writes.patches.binary_search_by(of).ok().and_then(|at| writes.patches[at].step)
-    };
+    let step_of = |outcome: &WriteOutcome| patch_of(writes, &outcome.application)?.step;
     let steps: Vec<Option<usize>> = started.map(step_of).collect();
     let took = began.get().copied().unwrap_or_else(Instant::now) - since;
     context.core.metrics.triggered(key, &steps, took);

@@ -15,7 +15,7 @@ impl WrittenPart {
     /// The part of a plan with an outcome.
     pub fn of(plan: &WritePlan, outcomes: &[WriteOutcome]) -> Self {
         let patch = |outcome: &WriteOutcome| {
-            let patch = patch_of(plan, &outcome.application)?;
+            let patch = patch_but_start(plan, &outcome.application)?;
             Some((patch.name.clone(), digest_of(&patch.json)))
         };
         Self(outcomes.iter().filter_map(patch).collect())
@@ -24,16 +24,21 @@ impl WrittenPart {
     /// Whether one of the patches is to be written once more.
     pub fn is_planned_again(&self, plan: &WritePlan) -> bool {
         let is_again = |(name, digest): (&String, &u64)| {
-            patch_of(plan, name).is_some_and(|patch| digest_of(&patch.json) == *digest)
+            patch_but_start(plan, name).is_some_and(|patch| digest_of(&patch.json) == *digest)
         };
         self.0.iter().any(is_again)
     }
 }
 
-/// The patch of an Application that is no start: those name a version.
-fn patch_of<'a>(plan: &'a WritePlan, name: &str) -> Option<&'a Patch> {
+/// The patch of an Application.
+pub(super) fn patch_of<'a>(plan: &'a WritePlan, name: &str) -> Option<&'a Patch> {
     let at = plan.patches.binary_search_by(|patch| patch.name.as_str().cmp(name)).ok()?;
-    Some(&plan.patches[at]).filter(|patch| !patch.starts)
+    Some(&plan.patches[at])
+}
+
+/// The same, unless it is a start: those name a version.
+fn patch_but_start<'a>(plan: &'a WritePlan, name: &str) -> Option<&'a Patch> {
+    patch_of(plan, name).filter(|patch| !patch.starts)
 }
 
 #[cfg(test)]

@@ -152,22 +152,19 @@ impl Kept {
         let rollouts = self.rollouts.lock();
         let now = self.clock.now();
         let of_sets = || sets.iter().filter_map(|(key, _)| Some((key, rollouts.get(key)?)));
-        let applications = of_sets().flat_map(|(key, counts)| {
-            by_step(counts).into_iter().map(move |((step, state), count)| {
-                (with(of(key), [("step", step), ("state", state.to_owned())]), value(count))
-            })
-        });
-        let help = "Applications of a rollout by step and state";
-        gauges(encoder, ("argocd_appset_rollout_apps", help), applications)?;
-        // The same by the name and labels of Argo CD.
-        let applications = of_sets().flat_map(|(key, counts)| {
-            by_step(counts).into_iter().map(move |((step, state), count)| {
-                let labels = [("step", step), ("progressiveStatus", state.to_owned())];
-                (with(of(key), labels), value(count))
-            })
-        });
-        let family = "argocd_appset_progressive_sync_app_status";
-        gauges(encoder, (family, help), applications)?;
+        // Our name, and that of Argo CD, with its label.
+        for (family, label) in [
+            ("argocd_appset_rollout_apps", "state"),
+            ("argocd_appset_progressive_sync_app_status", "progressiveStatus"),
+        ] {
+            let applications = of_sets().flat_map(|(key, counts)| {
+                by_step(counts).into_iter().map(move |((step, state), count)| {
+                    (with(of(key), [("step", step), (label, state.to_owned())]), value(count))
+                })
+            });
+            let help = "Applications of a rollout by step and state";
+            gauges(encoder, (family, help), applications)?;
+        }
         let waits = || {
             of_sets().flat_map(|(key, counts)| {
                 counts.waits.iter().map(move |(kind, wait)| {

@@ -225,7 +225,7 @@ impl Cache {
         OwnWrite { cache: self, key, is_held: AtomicBool::new(true) }
     }
 
-    /// Ends an own write. What is held still, no answer was.
+    /// Ends an own write. What is still held was a change of another client, or had no answer.
     fn release(&self, key: &ObjectKey) {
         let mut inner = self.inner.write();
         let Some(writing) = inner.writing.get_mut(key) else { return };
