@@ -61,6 +61,7 @@ pub use git::access::RepositoryAccess;
 pub use git::address::{Allow, redact_urls};
 pub use git::checkout::Checkout;
 pub use git::refs::{Revision, RevisionTarget};
+pub use git::repositories::CommitWords;
 pub use git::requests::{BOUNDS, GitRequests, Requests};
 pub use git::signatures::{RefusedCommits, Signed};
 pub use helm::charts::ChartSource;

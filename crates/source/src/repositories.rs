@@ -10,7 +10,7 @@ use crate::error::SourceError;
 use crate::git::access::RepositoryAccess;
 use crate::git::checkout::Checkout;
 use crate::git::refs::{Revision, RevisionTarget};
-use crate::git::repositories::GitRepositories;
+use crate::git::repositories::{CommitWords, GitRepositories};
 use crate::git::requests::GitRequests;
 use crate::git::signatures::{RefusedCommits, Signed};
 use crate::helm::charts::ChartSource;
@@ -161,6 +161,25 @@ impl Repositories {
             match &self.0 {
                 Kind::Git(git) => git.signature(signed, keys, credentials).await,
                 Kind::Memory(_) => Ok(Signature::none()),
+            }
+        })
+    }
+
+    /// What a commit says of itself; `None` of what is no commit.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::checkout`].
+    pub fn commit_words<'a>(
+        &'a self,
+        repo_url: &'a str,
+        commit: &'a str,
+        credentials: Option<&'a RepoCredentials>,
+    ) -> BoxFuture<'a, Result<Option<CommitWords>, SourceError>> {
+        Box::pin(async move {
+            match &self.0 {
+                Kind::Git(git) => git.words(repo_url, commit, credentials).await,
+                Kind::Memory(_) => Ok(None),
             }
         })
     }

@@ -1,11 +1,13 @@
 //! The reports of `status` and `explain` as the documents of the page. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::limits::limits;
 use crate::cli::explain::{ExplainedWait, Explanation, explain_report};
 use crate::cli::rollout_view::run::RunSummary;
 use crate::cli::rollout_view::set::{WORD, is_run_in, max_update, outcome_with};
@@ -13,6 +15,7 @@ use crate::cli::runs::{ReportedSet, history};
 use crate::cli::status::SetSummary;
 use crate::cli::tree::view::short;
 use wavegate_api::Raw;
+use wavegate_api::conditions::application::SHARED_RESOURCE_WARNING;
 use wavegate_api::time::to_rfc3339;
 use wavegate_dashboard::reports::{
     Attention, CellDocument, CellState, PageObject, RolloutDocument, RunDocument, StepDocument,
@@ -35,7 +38,7 @@ pub(super) fn page_object(object: &Value) -> PageObject {
 /// A set, without what is below its workloads.
 pub(super) fn rollout(
     found: &ReportedSet,
-    run: Option<&std::sync::Arc<Value>>,
+    run: Option<&Arc<Value>>,
     now: Timestamp,
 ) -> (RolloutDocument, Explanation) {
     let ReportedSet { set, applications, run: known, policies } = found;
@@ -47,6 +50,7 @@ pub(super) fn rollout(
     let holds = report.set.status.holds_deletions;
     let started = report.set.status.rollout.as_ref().and_then(|rollout| rollout.started_at);
     let steps = steps(&report, applications);
+    let limits = limits(found, &report);
     let known = known.as_ref();
     let explanation = explain_report(report, set, applications, known, policies, now, false);
     let attention = match outcome {
@@ -80,10 +84,11 @@ pub(super) fn rollout(
         left: summary_of_run.and_then(|run: &RunSummary| run.left.clone()).unwrap_or_default(),
         started: started.map(to_rfc3339).unwrap_or_default(),
         steps,
-        waits: explanation.waits.iter().map(wait).collect(),
+        waits: explanation.waits.iter().map(|one| wait(one, applications)).collect(),
         more_waits: explanation.more,
         behind: explanation.behind.as_ref().map(behind).unwrap_or_default(),
         advice: explanation.actions.clone(),
+        limits,
         conditions: conditions(&explanation),
         notes: Vec::new(),
     };
@@ -98,8 +103,33 @@ pub(super) fn conditions(explanation: &Explanation) -> Vec<(String, String)> {
     explanation.conditions.iter().map(pair).collect()
 }
 
+/// The Applications that have resources of one as theirs, too: those that exist, of what its condition
+/// names.
+pub(super) fn other_owners(
+    live: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> Vec<PageObject> {
+    let conditions = live.items("/status/conditions").iter();
+    let shared = conditions.filter(|one| one.field("type") == SHARED_RESOURCE_WARNING);
+    let names = shared.flat_map(|one| one.field("message").split_whitespace());
+    let mut others: Vec<PageObject> = names
+        .filter_map(|word| {
+            let (namespace, name) = word.split_once('/').unwrap_or((live.namespace(), word));
+            let other = applications.get(name).filter(|other| other.namespace() == namespace)?;
+            (name != live.name()).then(|| page_object(other))
+        })
+        .collect();
+    others.sort();
+    others.dedup();
+    others
+}
+
 /// A wait.
-pub(super) fn wait(wait: &ExplainedWait) -> WaitDocument {
+pub(super) fn wait(
+    wait: &ExplainedWait,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> WaitDocument {
+    let live = applications.get(&wait.application);
     let words = [wait.phase, wait.sync.as_str(), wait.health.as_str()];
     WaitDocument {
         application: wait.application.clone(),
@@ -114,6 +144,8 @@ pub(super) fn wait(wait: &ExplainedWait) -> WaitDocument {
         since: wait.since.clone(),
         until: wait.until.clone(),
         advice: wait.actions.iter().map(|action| action.text.clone()).collect(),
+        others: live.map(|live| other_owners(live, applications)).unwrap_or_default(),
+        log: None,
     }
 }
 
@@ -148,10 +180,7 @@ fn labels(set: &Value) -> Vec<String> {
 }
 
 /// The steps with their Applications, and last those that no step selects.
-fn steps(
-    report: &Report,
-    applications: &BTreeMap<String, std::sync::Arc<Value>>,
-) -> Vec<StepDocument> {
+fn steps(report: &Report, applications: &BTreeMap<String, Arc<Value>>) -> Vec<StepDocument> {
     let mut steps: Vec<StepDocument> = report
         .steps
         .iter()
@@ -179,7 +208,7 @@ fn steps(
         .collect();
     let mut outside = StepDocument::default();
     for (name, member) in report.ordered() {
-        let cell = cell(report, name, member, applications.get(name).map(std::sync::Arc::as_ref));
+        let cell = cell(report, name, member, applications.get(name).map(Arc::as_ref));
         let index = report.counted_in(member);
         let is_counted = index.is_some_and(|index| index < steps.len());
         let step = index.and_then(|index| steps.get_mut(index)).unwrap_or(&mut outside);

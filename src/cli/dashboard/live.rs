@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::commits::KnownCommits;
 use super::documents;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::explain::Explanation;
@@ -36,8 +37,10 @@ pub(in crate::cli) struct LiveCluster {
     pub context: Option<String>,
     /// What was found below the workloads of a set.
     pub(super) looked: Mutex<BTreeMap<ObjectKey, LookedBelow>>,
+    /// The words of commits.
+    pub(super) commits: Arc<KnownCommits>,
     objects: Mutex<Objects>,
-    state: watch::Sender<KnownState>,
+    pub(super) state: watch::Sender<KnownState>,
 }
 
 /// What is known, and what was made of it.
@@ -89,6 +92,7 @@ impl LiveCluster {
             place,
             context,
             looked: Mutex::default(),
+            commits: Arc::default(),
             objects: Mutex::default(),
             state: watch::Sender::new(KnownState::default()),
         });

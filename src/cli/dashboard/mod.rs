@@ -4,9 +4,12 @@
 //! [`live`] keeps the objects that they are made of, from watches, and [`acting`] are the verbs.
 
 mod acting;
-mod documents;
+mod commits;
+pub(super) mod documents;
 mod export;
+mod limits;
 mod live;
+mod reading;
 mod reports;
 
 use std::io::Write as _;

@@ -10,24 +10,28 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::acting;
 use super::documents::{self, document};
 use super::live::{LiveCluster, LookedBelow, MadeReport};
+use super::{acting, reading};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::live_app::ControlPlaneArgs;
 use crate::cli::console::error::Error;
+use crate::cli::explain::Explanation;
 use crate::cli::runs::{ReportedSet, history};
 use crate::cli::{diff, explain, plan, runs, tree};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_dashboard::reports::{
     ActionAnswer, ActionRequest, ApplicationDocument, KnownState, PageObject, PageReports,
     PendingReport, PlanDocument, PolicyDocument, RolloutDocument, RunDocument, Unavailable,
+    WaitDocument,
 };
 use wavegate_rollout::application_set::{is_owned, set_of};
 
 /// What is below workloads is read again after this time at the earliest, while the same is waited
 /// for: Pods are not watched.
 const BELOW: Duration = Duration::from_secs(3);
+/// The most Pods whose logs are read.
+const LOGS: usize = 3;
 
 fn unavailable(error: Error) -> Unavailable {
     Unavailable { is_missing: error.is_not_found(), message: error.to_string() }
@@ -89,7 +93,14 @@ impl PageReports for LiveCluster {
             let key = key_of(of);
             let made =
                 self.report(&key, Timestamp::now()).ok_or_else(|| missing("ApplicationSet", of))?;
-            below(self, &key, made).await
+            let mut document = below(self, &key, made).await?;
+            if let Some(mut run) = document.run.clone() {
+                self.name_commits(&key, std::slice::from_mut(&mut run));
+                if document.run.as_ref() != Some(&run) {
+                    Arc::make_mut(&mut document).run = Some(run);
+                }
+            }
+            Ok(document)
         }
         .boxed()
     }
@@ -120,7 +131,10 @@ impl PageReports for LiveCluster {
         async move {
             let key = key_of(of);
             let set = self.set(&key).ok_or_else(|| missing("ApplicationSet", of))?;
-            Ok(document(history::records(&set, &self.runs(&key), Timestamp::now())))
+            let records = history::records(&set, &self.runs(&key), Timestamp::now());
+            let mut runs: Vec<RunDocument> = document(records);
+            self.name_commits(&key, &mut runs);
+            Ok(runs)
         }
         .boxed()
     }
@@ -177,7 +191,7 @@ async fn below(
                 let mut explanation = made.explanation.clone();
                 explanation.look_below(&connection, &made.applications).await;
                 Ok(RolloutDocument {
-                    waits: explanation.waits.iter().map(documents::wait).collect(),
+                    waits: read_waits(&connection, &explanation, &made.applications).await,
                     notes: explanation.notes,
                     ..RolloutDocument::default()
                 })
@@ -193,13 +207,33 @@ async fn below(
     for (wait, looked) in document.waits.iter_mut().zip(&looked.waits) {
         if wait.application == looked.application && wait.kind == looked.kind {
             (wait.cause, wait.advice) = (looked.cause.clone(), looked.advice.clone());
+            wait.log.clone_from(&looked.log);
         }
     }
     document.notes.clone_from(&looked.notes);
     Ok(Arc::new(document))
 }
 
-/// One Application, as `explain` and `tree` report it.
+/// The waits of an explanation, with the end of the log of Pods that are the cause.
+async fn read_waits(
+    connection: &ClusterConnection,
+    explanation: &Explanation,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> Vec<WaitDocument> {
+    let (mut waits, mut logs) = (Vec::new(), 0);
+    for found in &explanation.waits {
+        let mut wait = documents::wait(found, applications);
+        if let Some(cause) = found.cause.as_ref().filter(|_| logs < LOGS) {
+            let live = applications.get(&found.application);
+            wait.log = reading::log(connection, live, cause).await;
+            logs += usize::from(wait.log.is_some());
+        }
+        waits.push(wait);
+    }
+    waits
+}
+
+/// One Application, as `explain` and `tree` report it, with its Events.
 async fn application(
     connection: &ClusterConnection,
     live: Arc<Value>,
@@ -217,6 +251,10 @@ async fn application(
         }
     };
     explanation.look_below(connection, &applications).await;
+    let (events, unread) = match reading::events(connection, &live).await {
+        Ok(events) => (events, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
     let tree = tree::read_tree(connection, &ControlPlaneArgs::default(), &live).await;
     let set = set_of(&live)
         .map(|set| PageObject { namespace: live.namespace().to_owned(), name: set.to_owned() });
@@ -231,11 +269,13 @@ async fn application(
         of: documents::page_object(&live),
         set,
         summary: explanation.summary.clone(),
-        waits: explanation.waits.iter().map(documents::wait).collect(),
+        waits: read_waits(connection, &explanation, &applications).await,
         conditions: documents::conditions(&explanation),
         links: texts("/status/summary/externalURLs"),
         deployed: deployed.collect(),
-        notes: explanation.notes,
+        others: documents::other_owners(&live, &applications),
+        events,
+        notes: explanation.notes.into_iter().chain(unread).collect(),
         tree: document(json!(tree)),
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args::DiffArgs;
 use super::field_change::FieldChange;
@@ -76,6 +76,15 @@ pub(super) async fn compare(args: &DiffArgs, name: Option<&str>) -> Result<Vec<R
         reports.push(report(namespace, set.value.name(), changes, &existing));
     }
     Ok(reports)
+}
+
+/// The Applications of a set that a plan changes, as `-o json` prints them.
+pub(in crate::cli) fn planned_differences(
+    namespace: &str,
+    changes: Vec<LiveChange>,
+    existing: &BTreeMap<String, Arc<Value>>,
+) -> Value {
+    json!(report(namespace, "", changes, existing).applications)
 }
 
 fn report(

@@ -13,6 +13,7 @@ mod summary;
 use std::process::ExitCode;
 
 pub(super) use self::application::difference;
+pub(super) use self::application_set::planned_differences;
 pub(super) use self::args::DiffArgs;
 use crate::cli::cluster::live_app::{TargetKind, named};
 use crate::cli::cluster::{ClusterConnection, block_on};

@@ -1,6 +1,7 @@
 //! `wavegate plan`: the rollout before it happens.
 
 pub(in crate::cli) mod live_diff;
+mod looked_for;
 pub(in crate::cli) mod other_sets;
 pub(super) mod policies;
 mod report;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use self::looked_for::looked_for;
 use self::policies::{PlanPolicies, Policies};
 use self::report::{INVALID_POLICY, NAMES_PER_LINE, PlanProblem, PlanReport, PlannedStep};
 use self::trial::{Trial, TrialArgs};
@@ -23,6 +25,7 @@ use crate::cli::cluster::controller::{Controller, ControllerArgs};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::console::output::{self, OutputArgs, OutputFormat, or_dash};
+use crate::cli::diff;
 use crate::cli::files::input::{FileObject, FoundSets};
 use crate::cli::files::{generate, input};
 use crate::cli::plan::live_diff::{Input, LiveChange};
@@ -158,11 +161,18 @@ fn live_args(cluster: &ClusterArgs, controller: &ControllerArgs, set: &str) -> P
     }
 }
 
-/// The plan of a set in a cluster, as `-o json` prints it.
+/// The plan of a set in a cluster, as `-o json` prints it, with what differs of each Application, as
+/// `diff appset/SET -o json` prints it.
 pub(super) async fn live_plan(cluster: &ClusterConnection, set: &str) -> Result<Value, Error> {
     let args = live_args(&ClusterArgs::default(), &ControllerArgs::default(), set);
     let reports = live_reports_in(cluster, &args).await?;
-    Ok(reports.first().map(|report| json!(report)).unwrap_or_default())
+    let Some(report) = reports.first() else { return Ok(Value::Null) };
+    let namespace = &cluster.namespace;
+    let existing = cluster.applications_by_name(namespace).await?;
+    let changes = report.live.clone().unwrap_or_default();
+    let mut printed = json!(report);
+    printed["difference"] = diff::planned_differences(namespace, changes, &existing);
+    Ok(printed)
 }
 
 async fn file_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
@@ -394,7 +404,7 @@ fn blockers(
     let warnings = generation.warnings.iter().cloned();
     problems.extend(warnings.map(|message| problem("GeneratorWarning", message)));
     let empty = deletion_guard::found_nothing(&generation.reads.found).into_iter();
-    let empty = empty.map(|place| format!("{place}: finds nothing"));
+    let empty = empty.map(|place| format!("{place}: finds nothing{}", looked_for(set, place)));
     problems.extend(empty.map(|message| problem(reason::GENERATOR_FOUND_NOTHING, message)));
     problems
 }

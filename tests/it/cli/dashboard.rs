@@ -13,6 +13,7 @@ use crate::support::waiting::until;
 
 mod acting;
 mod attacks;
+mod details;
 mod views;
 
 /// A page that is served.

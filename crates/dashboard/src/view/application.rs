@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::context::{View, ViewContext};
 use super::parts::Part;
-use super::rollout::wait_row;
+use super::rollout::{links, wait_row};
 use super::words::{age, conditions, revision, shape, state_of_health, text};
 use crate::address::{application_path, set_path};
 use crate::reports::{ApplicationDocument, ResourceDocument, Unavailable};
@@ -25,6 +25,7 @@ pub(super) fn application_view(
         Part::leaf("tree", tree(app)),
         Part::leaf("diff", differs(app, difference)),
         Part::leaf("deployed", deployed(app, context)),
+        Part::leaf("events", events(app, context)),
     ];
     View { title: app.of.name.clone(), parts, is_missing: false }
 }
@@ -83,6 +84,9 @@ fn now(app: &ApplicationDocument, context: &ViewContext) -> Markup {
                 ul { @for wait in &app.waits { (wait_row(&app.of.namespace, wait, context)) } }
             }
             (conditions(&app.conditions))
+            @if !app.others.is_empty() {
+                p { "Other owners of its resources: " (links(&app.others)) }
+            }
             @for note in app.notes.iter().chain(&app.tree.notes) { p class="quiet" { (text(note)) } }
         }
     }
@@ -180,6 +184,25 @@ fn deployed(app: &ApplicationDocument, context: &ViewContext) -> Markup {
                 ol class="timeline" { @for (at, what, by) in &app.deployed { li {
                     span class="when" { (age(at, context)) }
                     span { code { (revision(what)) } @if !by.is_empty() { span class="quiet" { " by " (text(by)) } } }
+                } } }
+            }
+        }
+    }
+}
+
+/// Its Events, the newest first.
+fn events(app: &ApplicationDocument, context: &ViewContext) -> Markup {
+    html! {
+        section id="events" {
+            @if !app.events.is_empty() {
+                h2 { "Events" span class="count" { (app.events.len()) } }
+                ol class="timeline" { @for event in &app.events { li {
+                    span class="when" { (age(&event.at, context)) }
+                    span {
+                        strong class=[event.is_warning.then_some("problem")] { (text(&event.reason)) }
+                        " " (text(&event.message))
+                        @if event.count > 1 { span class="quiet" { " " (event.count) " times" } }
+                    }
                 } } }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use super::context::{View, ViewContext};
-use super::heads::bar;
+use super::heads::{badges, bar};
 use super::parts::Part;
 use super::words::{age, counted, shape, text};
 use crate::address::{Parameters, set_path};
@@ -70,6 +70,7 @@ struct Filter<'a> {
     phase: &'a str,
     label: &'a str,
     only: &'a str,
+    step: &'a str,
 }
 
 impl<'a> Filter<'a> {
@@ -80,6 +81,7 @@ impl<'a> Filter<'a> {
             phase: asked.text("phase"),
             label: asked.text("label").trim(),
             only: asked.text("only"),
+            step: asked.text("step"),
         }
     }
 
@@ -100,8 +102,17 @@ impl<'a> Filter<'a> {
             && is_only
             && (self.namespace.is_empty() || self.namespace == set.of.namespace)
             && (self.phase.is_empty() || self.phase == phase_of(set))
+            && (self.step.is_empty()
+                || open_step(set).is_some_and(|step| step.to_string() == self.step))
             && (self.label.is_empty() || set.labels.iter().any(|label| label == self.label))
     }
+}
+
+/// The open step of a set, counted from 1; `None` while it rolls nothing out.
+fn open_step(set: &RolloutDocument) -> Option<usize> {
+    let is_open = |step: &crate::reports::StepDocument| step.status == "open";
+    let at = set.steps.iter().position(is_open)?;
+    (set.attention != Attention::Done).then_some(at + 1)
 }
 
 /// The phase of a set: that of its run, or its state.
@@ -116,6 +127,9 @@ fn head(fleet: &[Arc<RolloutDocument>], filter: &Filter<'_>, context: &ViewConte
         list.sort_unstable();
         list.dedup();
     }
+    let mut steps: Vec<usize> = fleet.iter().filter_map(|set| open_step(set)).collect();
+    steps.sort_unstable();
+    steps.dedup();
     let of = |wanted| fleet.iter().filter(|set| set.attention == wanted).count();
     let (waiting, running) = (of(Attention::Person), of(Attention::Running));
     let is_gated = fleet.iter().any(|set| phase_of(set) == "AwaitingApproval");
@@ -147,6 +161,14 @@ fn head(fleet: &[Arc<RolloutDocument>], filter: &Filter<'_>, context: &ViewConte
                 select name="phase" aria-label="Phase" {
                     option value="" { "Any phase" }
                     @for phase in &phases { (option(phase, filter.phase)) }
+                }
+                @if !steps.is_empty() || !filter.step.is_empty() {
+                    select name="step" aria-label="Step" {
+                        option value="" { "Any step" }
+                        @for step in &steps {
+                            option value=(step) selected[step.to_string() == filter.step] { "In step " (step) }
+                        }
+                    }
                 }
                 @if namespaces.len() > 1 {
                     select name="ns" aria-label="Namespace" {
@@ -187,6 +209,7 @@ fn row(id: &str, set: &RolloutDocument, context: &ViewContext) -> Markup {
             span class="done" { (set.complete) "/" (set.total) }
             span class="wait" {
                 span class="reason" { (wait) }
+                (badges(set))
                 @if let Some(wait) = first.filter(|_| set.attention != Attention::Done) {
                     span class="by" {
                         (wait.ended_by) @if !wait.since.is_empty() { " · for " (age(&wait.since, context)) }

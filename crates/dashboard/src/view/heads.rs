@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::words::text;
 use crate::address::set_path;
-use crate::reports::{PageObject, RolloutDocument};
+use crate::reports::{Attention, PageObject, RolloutDocument};
 
 /// Links to the views of a set, with the open one marked.
 pub(super) fn tabs(of: &PageObject, open: &str) -> Markup {
@@ -27,6 +27,21 @@ pub(super) fn head(of: &PageObject, title: &str, open: &str) -> Markup {
             }
             h1 { (text(title)) }
             (tabs(of, open))
+        }
+    }
+}
+
+/// What a set is complete without, or is not Healthy in spite of that (PG-018).
+pub(super) fn badges(set: &RolloutDocument) -> Markup {
+    let skipped = set.run.as_ref().map(|run| run.skipped.as_slice()).unwrap_or_default();
+    html! {
+        @if set.attention == Attention::Done {
+            @if !skipped.is_empty() {
+                span class="badge" { "without " (text(&skipped.join(", "))) }
+            }
+            @if !matches!(set.health.as_str(), "Healthy" | "") {
+                span class="badge" { "complete, but " (text(&set.health)) }
+            }
         }
     }
 }

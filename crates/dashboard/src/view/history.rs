@@ -6,8 +6,9 @@ use maud::{Markup, html};
 use super::context::{View, ViewContext};
 use super::heads::head;
 use super::parts::Part;
-use super::words::{age, command_to_copy, counted, human, revision, shape, text, until};
-use crate::address::{application_path, segment, set_path};
+use super::rollout::revisions;
+use super::words::{age, command_to_copy, counted, human, names, revision, shape, text, until};
+use crate::address::{segment, set_path};
 use crate::reports::{
     CellState, FailureDocument, GateDocument, HappeningDocument, PageObject, RunDocument,
 };
@@ -88,6 +89,8 @@ pub(super) fn run_view(of: &PageObject, run: &RunDocument, context: &ViewContext
                 span { (run.done) " of " (counted(u64::try_from(run.total).unwrap_or_default(), "Application")) }
                 @if let Some(seconds) = run.duration_seconds { span { (human(seconds)) } }
                 @if !run.ended_by.is_empty() { span { "ended by " (text(&run.ended_by)) } }
+                @if !run.from.is_empty() { span { "from " (revisions(&run.from)) } }
+                @if !run.to.is_empty() { span { "to " (revisions(&run.to)) } }
             }
             @if !run.message.is_empty() { p class="summary" { (text(&run.message)) } }
             @if !run.skipped.is_empty() { p { "Skipped: " (text(&run.skipped.join(", "))) } }
@@ -97,7 +100,7 @@ pub(super) fn run_view(of: &PageObject, run: &RunDocument, context: &ViewContext
     };
     let beside = html! {
         section id="run" class="columns" {
-            (gates(of, &run.gates, context))
+            (gates(of, run, context))
             (failures(&of.namespace, &run.failures))
             (timeline(&run.timeline, context))
         }
@@ -148,15 +151,21 @@ fn chart(run: &RunDocument, context: &ViewContext) -> Markup {
     }
 }
 
-/// Gates: who approved, how long a soak still takes.
-pub(super) fn gates(of: &PageObject, gates: &[GateDocument], context: &ViewContext) -> Markup {
+/// Gates: who approved and who may, how long a soak still takes, and what one should know before
+/// (PG-018).
+pub(super) fn gates(of: &PageObject, run: &RunDocument, context: &ViewContext) -> Markup {
+    let lacks = |gate: &GateDocument| {
+        let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
+        gate.opened_at.is_none() && gate.approvals > given
+    };
+    let waits = run.gates.iter().any(|gate| gate.opened_at.is_none() && gate.applications > 0);
     html! {
-        @if !gates.is_empty() {
+        @if !run.gates.is_empty() {
             div class="column" {
-                h2 { "Gates" span class="count" { (gates.len()) } }
-                ul { @for gate in gates {
+                h2 { "Gates" span class="count" { (run.gates.len()) } }
+                @if waits { (before_gate(of, run)) }
+                ul { @for gate in &run.gates {
                     @let is_open = gate.opened_at.is_some();
-                    @let lacks = gate.approvals > i64::try_from(gate.approved_by.len()).unwrap_or_default();
                     li class="gate" {
                         p {
                             (shape(if is_open { CellState::Done } else if gate.waiting_since.is_some() { CellState::Stuck } else { CellState::Waiting }))
@@ -173,13 +182,32 @@ pub(super) fn gates(of: &PageObject, gates: &[GateDocument], context: &ViewConte
                             @if let Some(opened) = &gate.opened_at { " · open for " (age(opened, context)) }
                             @if let Some(soaks) = gate.soaks_until.as_deref().filter(|_| !is_open) { " · soaks for " (until(soaks, context)) " more" }
                         }
-                        @if lacks && !is_open {
+                        @if lacks(gate) {
                             (command_to_copy(&format!("wavegate approve -n {} {} --gate {}", text(&of.namespace), text(&of.name), text(&gate.name))))
                         }
                     }
                 } }
+                @if run.gates.iter().any(lacks) {
+                    p class="quiet" { "Who may approve: who may patch rolloutruns in namespace " (text(&of.namespace)) ", such as people with the role wavegate-approver." }
+                    (command_to_copy(&format!("kubectl auth can-i patch rolloutruns.wavegate.dev -n {}", text(&of.namespace))))
+                }
             }
         }
+    }
+}
+
+/// What failed or is left out before a gate, and what it lets go.
+fn before_gate(of: &PageObject, run: &RunDocument) -> Markup {
+    let unhealthy = run.unhealthy_before.len();
+    let is_clean = run.failed == 0 && run.skipped.is_empty() && unhealthy == 0;
+    html! {
+        p class="before" {
+            @if is_clean { "Nothing failed or was skipped before it." }
+            @if run.failed > 0 { span class="problem" { (run.failed) " failed before it" } " " }
+            @if !run.skipped.is_empty() { "Skipped: " (text(&run.skipped.join(", "))) " " }
+            @if unhealthy > 0 { "Not Healthy before the run: " (text(&run.unhealthy_before.join(", "))) }
+        }
+        p class="quiet" { "What it lets go: " a href=(set_path(of, "/plan")) { "the difference" } }
     }
 }
 
@@ -192,12 +220,7 @@ pub(super) fn failures(namespace: &str, failures: &[FailureDocument]) -> Markup 
                 ul { @for failure in failures { li class="failure" {
                     p { (shape(CellState::Stuck)) (text(&failure.message)) }
                     p class="quiet" {
-                        @for (index, name) in failure.applications.iter().enumerate() {
-                            @if index > 0 { ", " }
-                            a href=(application_path(namespace, name)) { (text(name)) }
-                        }
-                        @let more = failure.count.saturating_sub(i64::try_from(failure.applications.len()).unwrap_or_default());
-                        @if more > 0 { " and " (more) " more" }
+                        (names(namespace, &failure.applications, u64::try_from(failure.count).unwrap_or_default()))
                     }
                 } } }
             }

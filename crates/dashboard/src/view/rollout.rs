@@ -3,15 +3,17 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::context::{View, ViewContext};
-use super::heads::{bar, tabs};
+use super::heads::{badges, bar, tabs};
 use super::history::{failures, gates, timeline};
 use super::parts::Part;
 use super::words::{
-    advice, age, class_of, conditions, counted, revision, shape, text, until, word_of,
+    advice, age, class_of, commit_words, conditions, counted, last_lines, names, revision, shape,
+    text, until, word_of,
 };
 use crate::address::{application_path, segment, set_path};
 use crate::reports::{
-    Attention, CellDocument, CellState, RolloutDocument, StepDocument, WaitDocument,
+    Attention, CellDocument, CellState, LogDocument, PageObject, RolloutDocument, StepDocument,
+    WaitDocument,
 };
 
 /// Up to so many Applications of a step are shown by their names, more by their marks alone.
@@ -31,12 +33,15 @@ pub(super) fn rollout_view(set: &RolloutDocument, context: &ViewContext) -> View
     if let Some(run) = &set.run {
         let beside = html! {
             section id="run" class="columns" {
-                (gates(&set.of, &run.gates, context))
+                (gates(&set.of, run, context))
                 (failures(&set.of.namespace, &run.failures))
+                (limits(set))
                 (timeline(&run.timeline, context))
             }
         };
         parts.push(Part::leaf("run", beside));
+    } else if !set.limits.is_empty() {
+        parts.push(Part::leaf("run", html! { section id="run" class="columns" { (limits(set)) } }));
     }
     View { title: set.of.name.clone(), parts, is_missing: false }
 }
@@ -72,11 +77,13 @@ fn head(set: &RolloutDocument, context: &ViewContext) -> Markup {
     }
 }
 
-fn revisions(all: &[crate::reports::RevisionDocument]) -> Markup {
+/// Revisions with the words of their commits.
+pub(super) fn revisions(all: &[crate::reports::RevisionDocument]) -> Markup {
     html! {
         @for (index, one) in all.iter().take(3).enumerate() {
             @if index > 0 { ", " }
             code { (revision(&one.revision)) }
+            (commit_words(one))
         }
         @if all.len() > 3 { " and " (all.len() - 3) " more" }
         @if all.is_empty() { "nothing" }
@@ -86,8 +93,6 @@ fn revisions(all: &[crate::reports::RevisionDocument]) -> Markup {
 /// What it waits for, who ends that, and the buttons.
 fn now(set: &RolloutDocument, context: &ViewContext) -> Markup {
     let first = set.waits.first().filter(|_| set.attention != Attention::Done);
-    let skipped = set.run.as_ref().map(|run| run.skipped.as_slice()).unwrap_or_default();
-    let is_done = set.attention == Attention::Done;
     html! {
         section id="now" class={ "now " (match set.attention { Attention::Person => "f", Attention::Running => "m", Attention::Done => "d" }) } aria-label="Now" {
             p class="summary" { (text(&set.summary)) }
@@ -101,11 +106,9 @@ fn now(set: &RolloutDocument, context: &ViewContext) -> Markup {
             @if !set.cause.is_empty() { p class="cause" { (text(&set.cause)) } }
             @if !set.paused.is_empty() { p { (advice(&set.paused)) } }
             @if !set.truncated.is_empty() { p class="quiet" { (text(&set.truncated)) } }
-            @if is_done && !skipped.is_empty() {
-                p { span class="badge" { "without " (text(&skipped.join(", "))) } }
-            }
-            @if is_done && !matches!(set.health.as_str(), "Healthy" | "") {
-                p { span class="badge" { "complete, but " (text(&set.health)) } }
+            p class="badges" { (badges(set)) }
+            @if set.total == 0 {
+                p { "It has no Applications yet. " a href=(set_path(&set.of, "/plan")) { "Next change" } " has what its generators find, and which pattern fits nothing." }
             }
             @if !set.advice.is_empty() {
                 ul class="advice" { @for line in &set.advice { li { (advice(line)) } } }
@@ -217,6 +220,26 @@ fn cell_link(namespace: &str, cell: &CellDocument, is_first: bool, is_named: boo
     }
 }
 
+/// The limits of policies, each with who uses it.
+fn limits(set: &RolloutDocument) -> Markup {
+    let of = &set.of.namespace;
+    html! {
+        @if !set.limits.is_empty() {
+            div class="column" {
+                h2 { "Limits" span class="count" { (set.limits.len()) } }
+                ul { @for limit in &set.limits { li class="limit" {
+                    p { (text(&limit.text)) }
+                    @for used in &limit.uses { p class="quiet" {
+                        (text(&used.of)) ": " (used.used)
+                        @if let Some(most) = used.most { "/" (most) }
+                        @if !used.applications.is_empty() { " – " (names(of, &used.applications, used.used)) }
+                    } }
+                } } }
+            }
+        }
+    }
+}
+
 /// The Applications that are waited for, each with its chain of causes.
 fn waits(set: &RolloutDocument, context: &ViewContext) -> Markup {
     html! {
@@ -233,6 +256,30 @@ fn waits(set: &RolloutDocument, context: &ViewContext) -> Markup {
     }
 }
 
+/// The end of the log of a Pod.
+fn log_end(log: &LogDocument) -> Markup {
+    html! {
+        @if log.unread.is_empty() {
+            details class="log" open {
+                summary { "Log of " (text(&log.of)) }
+                pre { (last_lines(&log.lines)) }
+            }
+        } @else {
+            p class="quiet" { "Log of " (text(&log.of)) " is not shown: " (text(&log.unread)) }
+        }
+    }
+}
+
+/// Applications with links.
+pub(super) fn links(all: &[PageObject]) -> Markup {
+    html! {
+        @for (index, one) in all.iter().enumerate() {
+            @if index > 0 { ", " }
+            a href=(application_path(&one.namespace, &one.name)) { (text(&one.namespace)) "/" (text(&one.name)) }
+        }
+    }
+}
+
 pub(super) fn wait_row(namespace: &str, wait: &WaitDocument, context: &ViewContext) -> Markup {
     html! {
         li class="wait-row" {
@@ -244,6 +291,10 @@ pub(super) fn wait_row(namespace: &str, wait: &WaitDocument, context: &ViewConte
             }
             p { (text(&wait.reason)) }
             @if !wait.cause.is_empty() { p class="cause" { (text(&wait.cause)) } }
+            @if let Some(log) = &wait.log { (log_end(log)) }
+            @if !wait.others.is_empty() {
+                p class="quiet" { "Also owned by " (links(&wait.others)) }
+            }
             @if !wait.advice.is_empty() {
                 ul class="advice" { @for line in &wait.advice { li { (advice(line)) } } }
             }

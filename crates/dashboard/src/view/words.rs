@@ -8,7 +8,8 @@ use maud::{Markup, html};
 
 use super::context::ViewContext;
 use super::parts::Part;
-use crate::reports::{CellState, KnownState};
+use crate::address::application_path;
+use crate::reports::{CellState, KnownState, RevisionDocument};
 
 /// The most characters of one text: a Pod may say megabytes.
 const MOST: usize = 2000;
@@ -22,6 +23,35 @@ pub(super) fn text(text: &str) -> String {
     };
     let redacted = wavegate_net::redact::redact_text(&cut);
     wavegate_net::terminal::printable_lines(&redacted, false)
+}
+
+/// The end of a long text, such as a log, as [`text`] shows it.
+pub(super) fn last_lines(lines: &str) -> String {
+    let count = lines.chars().count();
+    let end: String = lines.chars().skip(count.saturating_sub(MOST)).collect();
+    text(end.trim_end())
+}
+
+/// Subject and author of the commit of a revision, where they are known.
+pub(super) fn commit_words(revision: &RevisionDocument) -> Markup {
+    html! {
+        @if !revision.subject.is_empty() {
+            " " span class="subject" { (text(&revision.subject)) }
+            @if !revision.author.is_empty() { " by " (text(&revision.author)) }
+        }
+    }
+}
+
+/// The Applications of a namespace with links, of which there are more.
+pub(super) fn names(namespace: &str, all: &[String], total: u64) -> Markup {
+    let more = total.saturating_sub(all.len() as u64);
+    html! {
+        @for (index, name) in all.iter().enumerate() {
+            @if index > 0 { ", " }
+            a href=(application_path(namespace, name)) { (text(name)) }
+        }
+        @if more > 0 { " and " (more) " more" }
+    }
 }
 
 /// The time since then.

@@ -15,6 +15,7 @@ use crate::git::command::{Call, Remote, too_large};
 use crate::git::gitmodules::{Submodule, urls};
 use crate::git::lfs;
 use crate::git::refs::{Revision, is_full_hash};
+use crate::git::repositories::CommitWords;
 use crate::process::run::disk_use;
 
 /// Number of fetches before the repository is created again, since each fetch adds a pack.
@@ -269,6 +270,21 @@ impl Objects {
         tokio::fs::write(info.join("attributes"), NO_ATTRIBUTES).await.map_err(failed)?;
         (self.dirty, self.fetches, self.format) = (false, 0, Some(format));
         Ok(())
+    }
+
+    /// Author and subject of a fetched commit.
+    pub(crate) async fn words(
+        &self,
+        remote: Remote<'_>,
+        commit: &str,
+    ) -> Result<CommitWords, SourceError> {
+        let args = ["log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%an%x00%s"];
+        let mut args: Vec<OsString> = args.map(OsString::from).into();
+        args.extend(["--end-of-options", commit].map(OsString::from));
+        let answer = remote.git.run(self.call(remote, "git log", args)).await?;
+        let text = String::from_utf8_lossy(&answer);
+        let (author, subject) = text.trim_end().split_once('\0').unwrap_or_default();
+        Ok(CommitWords { author: author.to_owned(), subject: subject.to_owned() })
     }
 
     /// The full hash of a commit, from a hash that may be abbreviated.

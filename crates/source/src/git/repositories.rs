@@ -7,6 +7,7 @@
 
 mod history;
 mod short;
+mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -38,6 +39,8 @@ use crate::oci::Artifacts;
 use crate::packages::Surroundings;
 use crate::snapshot;
 use wavegate_api::repository::signature::Signature;
+
+pub use self::words::CommitWords;
 
 /// Longest accepted `targetRevision`, in bytes.
 const MAX_REVISION: usize = 256;

@@ -2,12 +2,29 @@
 //!
 //! Texts are as the command line prints them. Times are RFC 3339, and empty when unknown.
 
+mod application;
+mod plan;
+mod run;
+
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
+
+
+pub use self::application::{
+    ApplicationDocument, EventDocument, LogDocument, ResourceDocument, TreeDocument,
+};
+pub use self::plan::{
+    AppDifferenceDocument, FieldDocument, PlanDocument, PlanPoliciesDocument, PlanProblemDocument,
+    PlannedChangeDocument, PlannedGateDocument, PlannedStepDocument, PolicyDocument,
+};
+pub use self::run::{
+    FailureDocument, GateDocument, HappeningDocument, RevisionDocument, RunDocument,
+    RunStepDocument,
+};
 
 /// Why something cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +155,8 @@ pub struct RolloutDocument {
     pub behind: String,
     /// What a person may do about the run.
     pub advice: Vec<String>,
+    /// Limits of policies, with who uses them.
+    pub limits: Vec<LimitDocument>,
     /// Conditions that report a problem: type and message.
     pub conditions: Vec<(String, String)>,
     /// What could not be read.
@@ -205,281 +224,32 @@ pub struct WaitDocument {
     pub until: String,
     /// What a person may do.
     pub advice: Vec<String>,
+    /// Applications that have resources of it as theirs, too.
+    pub others: Vec<PageObject>,
+    /// The end of the log of its Pod, where one is the cause.
+    pub log: Option<LogDocument>,
 }
 
-/// A run, as `history -o json` has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RunDocument {
-    /// Its name.
-    pub run: String,
-    /// Its number, from its name.
-    pub number: Option<u64>,
-    /// Its phase.
-    pub phase: String,
-    /// What it waits for, or how it ended.
-    pub message: String,
-    /// What it went from.
-    pub from: Vec<RevisionDocument>,
-    /// What it goes to.
-    pub to: Vec<RevisionDocument>,
-    /// Its steps.
-    pub steps: Vec<RunStepDocument>,
-    /// Its Applications.
-    pub total: i64,
-    /// The complete ones.
-    pub done: i64,
-    /// Those that failed.
-    pub failed: i64,
-    /// Its start.
-    pub started_at: String,
-    /// Its end; empty while it goes on.
-    pub ended_at: String,
-    /// Until its end, or until now.
-    pub duration_seconds: Option<i64>,
-    /// Who ended it.
-    pub ended_by: String,
-    /// Its gates.
-    pub gates: Vec<GateDocument>,
-    /// What failed, by its signature.
-    pub failures: Vec<FailureDocument>,
-    /// Applications that were not Healthy before it.
-    pub unhealthy_before: Vec<String>,
-    /// Applications that it leaves out.
-    pub skipped: Vec<String>,
-    /// What happened, in order.
-    pub timeline: Vec<HappeningDocument>,
+/// A limit of policies, and who uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitDocument {
+    /// In words (`plan`).
+    pub text: String,
+    /// What it counts, each with what uses it.
+    pub uses: Vec<LimitUseDocument>,
 }
 
-/// A revision, with how many Applications have it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RevisionDocument {
-    /// As it is known to the source.
-    pub revision: String,
-    /// How many Applications.
-    pub applications: i64,
-}
-
-/// A step of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RunStepDocument {
-    /// Its Applications.
-    pub total: i64,
-    /// The complete ones.
-    pub done: i64,
-    /// Those that failed.
-    pub failed: i64,
-    /// When it was opened; absent before.
-    pub opened_at: Option<String>,
-    /// When it was complete; absent before.
-    pub completed_at: Option<String>,
-}
-
-/// A gate of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct GateDocument {
-    /// Its name.
-    pub name: String,
-    /// Its policy.
-    pub policy: String,
-    /// How many approvals it needs.
-    pub approvals: i64,
-    /// Who has approved it.
-    pub approved_by: Vec<String>,
-    /// When its soak ends.
-    pub soaks_until: Option<String>,
-    /// Since when it waits.
-    pub waiting_since: Option<String>,
-    /// When it was opened.
-    pub opened_at: Option<String>,
-    /// The Applications behind it.
-    pub applications: i64,
-}
-
-/// What failed in a run in the same way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FailureDocument {
-    /// How many Applications.
-    pub count: i64,
+/// What uses a limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitUseDocument {
+    /// What is counted, such as a value of a label.
+    pub of: String,
+    /// How many use it.
+    pub used: u64,
+    /// How many may; none where the limit does not say so.
+    pub most: Option<u64>,
     /// Some of them.
     pub applications: Vec<String>,
-    /// How.
-    pub message: String,
-}
-
-/// An entry of a timeline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HappeningDocument {
-    /// When.
-    pub at: Option<String>,
-    /// What.
-    pub what: String,
-    /// To whom.
-    pub subject: String,
-    /// By whom.
-    pub by: String,
-    /// More about it.
-    pub message: String,
-}
-
-/// One Application.
-#[derive(Clone, Debug, Default)]
-pub struct ApplicationDocument {
-    /// Its name.
-    pub of: PageObject,
-    /// The set that owns it.
-    pub set: Option<PageObject>,
-    /// What it waits for, in one line (`explain`).
-    pub summary: String,
-    /// Its waits.
-    pub waits: Vec<WaitDocument>,
-    /// Conditions that report a problem: type and message.
-    pub conditions: Vec<(String, String)>,
-    /// What is said of it and of its resources (`tree -o json`).
-    pub tree: TreeDocument,
-    /// Its links.
-    pub links: Vec<String>,
-    /// Its former revisions, the newest first: time, revision, who.
-    pub deployed: Vec<(String, String, String)>,
-    /// What could not be read.
-    pub notes: Vec<String>,
-}
-
-/// The resources of an Application, as `tree -o json` has them.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TreeDocument {
-    /// Its project.
-    pub project: String,
-    /// Where it is deployed.
-    pub destination: Value,
-    /// Its revisions, by source.
-    pub revisions: Vec<String>,
-    /// Its sync status.
-    pub sync: String,
-    /// Its health: `status` and `message`.
-    pub health: Value,
-    /// The phase of the last operation.
-    pub operation: String,
-    /// What it waits for.
-    pub waits_for: String,
-    /// Its resources.
-    pub resources: Vec<ResourceDocument>,
-    /// What could not be read.
-    pub notes: Vec<String>,
-}
-
-/// A resource of an Application, with what it owns.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceDocument {
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its sync status, or the phase of a hook.
-    pub sync: String,
-    /// Its health: `status` and `message`; null without a check.
-    pub health: Value,
-    /// Its sync wave.
-    pub wave: i64,
-    /// The phase of a hook.
-    pub hook: String,
-    /// It does not exist.
-    pub missing: bool,
-    /// The message of the last operation about it.
-    pub message: String,
-    /// A ReplicaSet of a former revision.
-    pub scaled_down: bool,
-    /// What it owns.
-    pub children: Vec<ResourceDocument>,
-}
-
-/// A plan, as `plan --live -o json` has it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PlanDocument {
-    /// Its steps.
-    pub steps: Vec<PlannedStepDocument>,
-    /// Applications that no step selects.
-    pub unmatched: Vec<String>,
-    /// What is wrong.
-    pub problems: Vec<PlanProblemDocument>,
-    /// What is created, changed and deleted.
-    pub live: Vec<PlannedChangeDocument>,
-    /// What policies say.
-    pub steering: Value,
-}
-
-/// A step of a plan.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PlannedStepDocument {
-    /// Counted from 1.
-    pub step: usize,
-    /// How many at a time.
-    pub limit: u64,
-    /// The Applications of each batch.
-    pub batches: Vec<Vec<String>>,
-}
-
-/// What is wrong with a plan.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PlanProblemDocument {
-    /// A word for it.
-    pub code: String,
-    /// What it is.
-    pub message: String,
-}
-
-/// A change of a plan.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PlannedChangeDocument {
-    /// The Application.
-    pub application: String,
-    /// What becomes of it.
-    pub change: String,
-    /// Its sync status.
-    pub sync: String,
-    /// Its health.
-    pub health: String,
-    /// More about it.
-    pub message: String,
-    /// The fields that change.
-    pub fields: Vec<String>,
-}
-
-/// A policy, as `policies -o json` has it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PolicyDocument {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub policy: String,
-    /// Some of the sets that it selects.
-    pub application_sets: Vec<String>,
-    /// How many it selects.
-    pub selected: i64,
-    /// It pauses them.
-    pub paused: bool,
-    /// Its gates, with what they need.
-    pub gates: Vec<String>,
-    /// Its limits.
-    pub limits: Vec<String>,
-    /// What is wrong with it.
-    pub problems: Vec<String>,
-    /// What several policies come to together.
-    pub effective: String,
 }
 
 /// A verb, and what it is about.
