@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod driver;
+mod audit;
+pub mod driver;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -25,7 +25,8 @@ export function age(seconds) {
 }
 
 function writeAges(root) {
-  const now = Date.now();
+  // What was recorded has a clock of its own.
+  const now = main.dataset.now ? Date.parse(main.dataset.now) : Date.now();
   for (const time of root.querySelectorAll("time.age, time.until")) {
     const at = Date.parse(time.dateTime);
     if (Number.isNaN(at)) continue;

@@ -17,5 +17,5 @@ mod serve;
 mod view;
 
 pub use self::access::PageAccess;
-pub use self::export::export_rollout;
+pub use self::export::{export_charts, export_rollout};
 pub use self::serve::{PageOptions, serve_page};

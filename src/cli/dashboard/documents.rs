@@ -14,9 +14,9 @@ use crate::cli::rollout_view::set::{WORD, is_run_in, max_update, outcome_with};
 use crate::cli::runs::{ReportedSet, history};
 use crate::cli::status::SetSummary;
 use crate::cli::tree::view::short;
-use wavegate_api::Raw;
 use wavegate_api::conditions::application::SHARED_RESOURCE_WARNING;
 use wavegate_api::time::to_rfc3339;
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_dashboard::reports::{
     Attention, CellDocument, CellState, PageObject, RolloutDocument, RunDocument, StepDocument,
     WaitDocument,
@@ -84,7 +84,7 @@ pub(super) fn rollout(
         left: summary_of_run.and_then(|run: &RunSummary| run.left.clone()).unwrap_or_default(),
         started: started.map(to_rfc3339).unwrap_or_default(),
         steps,
-        waits: explanation.waits.iter().map(|one| wait(one, applications)).collect(),
+        waits: explanation.waits.iter().map(wait).collect(),
         more_waits: explanation.more,
         behind: explanation.behind.as_ref().map(behind).unwrap_or_default(),
         advice: explanation.actions.clone(),
@@ -103,33 +103,37 @@ pub(super) fn conditions(explanation: &Explanation) -> Vec<(String, String)> {
     explanation.conditions.iter().map(pair).collect()
 }
 
+/// The former revisions of an Application, the newest first: time, revision, who.
+pub(super) fn deployed(live: &Value) -> Vec<(String, String, String)> {
+    let of = |one: &Value| {
+        let by = one.text("/initiatedBy/username").to_owned();
+        (one.text("/deployedAt").to_owned(), one.text("/revision").to_owned(), by)
+    };
+    live.items("/status/history").iter().rev().map(of).collect()
+}
+
 /// The Applications that have resources of one as theirs, too: those that exist, of what its condition
 /// names.
-pub(super) fn other_owners(
-    live: &Value,
-    applications: &BTreeMap<String, Arc<Value>>,
-) -> Vec<PageObject> {
+pub(super) fn other_owners(live: &Value, exists: impl Fn(&ObjectKey) -> bool) -> Vec<PageObject> {
     let conditions = live.items("/status/conditions").iter();
     let shared = conditions.filter(|one| one.field("type") == SHARED_RESOURCE_WARNING);
     let names = shared.flat_map(|one| one.field("message").split_whitespace());
-    let mut others: Vec<PageObject> = names
-        .filter_map(|word| {
+    let own = ObjectKey::of(live);
+    let mut others: Vec<ObjectKey> = names
+        .map(|word| {
             let (namespace, name) = word.split_once('/').unwrap_or((live.namespace(), word));
-            let other = applications.get(name).filter(|other| other.namespace() == namespace)?;
-            (name != live.name()).then(|| page_object(other))
+            ObjectKey::new(namespace, name)
         })
+        .filter(|key| *key != own && exists(key))
         .collect();
     others.sort();
     others.dedup();
-    others
+    let object = |key: ObjectKey| PageObject { namespace: key.namespace, name: key.name };
+    others.into_iter().map(object).collect()
 }
 
 /// A wait.
-pub(super) fn wait(
-    wait: &ExplainedWait,
-    applications: &BTreeMap<String, Arc<Value>>,
-) -> WaitDocument {
-    let live = applications.get(&wait.application);
+pub(super) fn wait(wait: &ExplainedWait) -> WaitDocument {
     let words = [wait.phase, wait.sync.as_str(), wait.health.as_str()];
     WaitDocument {
         application: wait.application.clone(),
@@ -144,7 +148,7 @@ pub(super) fn wait(
         since: wait.since.clone(),
         until: wait.until.clone(),
         advice: wait.actions.iter().map(|action| action.text.clone()).collect(),
-        others: live.map(|live| other_owners(live, applications)).unwrap_or_default(),
+        others: Vec::new(),
         log: None,
     }
 }

@@ -4,12 +4,14 @@
 //! [`live`] keeps the objects that they are made of, from watches, and [`acting`] are the verbs.
 
 mod acting;
+mod chart;
 mod commits;
-pub(super) mod documents;
+mod documents;
 mod export;
 mod limits;
 mod live;
 mod reading;
+mod recorded;
 mod reports;
 
 use std::io::Write as _;
@@ -20,10 +22,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::live::LiveCluster;
+pub(super) use self::recorded::{FleetMoment, RecordedFleet, RecordedObject};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
 use crate::cli::console::error::{Error, note};
 use crate::cli::console::output;
 use crate::cli::rollout_view::signals::Signals;
+use wavegate_dashboard::reports::PageReports;
 use wavegate_dashboard::{PageAccess, PageOptions, serve_page};
 
 /// Show rollouts in a browser, live
@@ -137,7 +141,7 @@ impl OpenPage {
     /// Serves it until stopped.
     pub async fn serve(
         self,
-        live: Arc<LiveCluster>,
+        live: Arc<dyn PageReports>,
         allows_actions: bool,
         stop: CancellationToken,
     ) {

@@ -22,6 +22,8 @@ const EVENTS: u32 = 50;
 /// Lines of a log, and the most bytes of them.
 const LINES: i64 = 20;
 const BYTES: i64 = 16 << 10;
+/// Reasons of containers that have not run yet.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// Time limit for a log.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -64,7 +66,8 @@ pub(super) async fn log(
     application: Option<&Arc<Value>>,
     cause: &WorkloadCause,
 ) -> Option<LogDocument> {
-    let application = application.filter(|_| cause.kind == "Pod")?;
+    let starts = STARTING.contains(&cause.reason.as_str());
+    let application = application.filter(|_| cause.kind == "Pod" && !starts)?;
     let mut of = format!("{}/{}", cause.namespace, cause.name);
     if !cause.container.is_empty() {
         of = format!("{of}, container {}", cause.container);

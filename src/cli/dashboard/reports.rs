@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::chart::chart_of_run;
 use super::documents::{self, document};
 use super::live::{LiveCluster, LookedBelow, MadeReport};
 use super::{acting, reading};
@@ -21,11 +22,12 @@ use crate::cli::runs::{ReportedSet, history};
 use crate::cli::{diff, explain, plan, runs, tree};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_dashboard::reports::{
-    ActionAnswer, ActionRequest, ApplicationDocument, KnownState, PageObject, PageReports,
-    PendingReport, PlanDocument, PolicyDocument, RolloutDocument, RunDocument, Unavailable,
-    WaitDocument,
+    ActionAnswer, ActionRequest, ApplicationDocument, ChartDocument, KnownState, PageObject,
+    PageReports, PendingReport, PlanDocument, PolicyDocument, RolloutDocument, RunDocument,
+    Unavailable, WaitDocument,
 };
 use wavegate_rollout::application_set::{is_owned, set_of};
+use wavegate_rollout::requests::Run;
 
 /// What is below workloads is read again after this time at the earliest, while the same is waited
 /// for: Pods are not watched.
@@ -66,6 +68,13 @@ impl LiveCluster {
     fn at(&self, namespace: &str) -> ClusterConnection {
         self.connection.in_namespace(namespace)
     }
+
+    /// Other owners of what an Application of a set deploys.
+    fn owners_beside(&self, of: &PageObject, wait: &WaitDocument) -> Vec<PageObject> {
+        let live = self.application(&ObjectKey::new(&of.namespace, &wait.application));
+        let exists = |key: &ObjectKey| self.application(key).is_some();
+        live.map(|live| documents::other_owners(&live, exists)).unwrap_or_default()
+    }
 }
 
 impl PageReports for LiveCluster {
@@ -94,6 +103,12 @@ impl PageReports for LiveCluster {
             let made =
                 self.report(&key, Timestamp::now()).ok_or_else(|| missing("ApplicationSet", of))?;
             let mut document = below(self, &key, made).await?;
+            let owners = document.waits.iter().map(|wait| self.owners_beside(of, wait));
+            let owners: Vec<Vec<PageObject>> = owners.collect();
+            if owners.iter().any(|others| !others.is_empty()) {
+                let waits = Arc::make_mut(&mut document).waits.iter_mut();
+                waits.zip(owners).for_each(|(wait, others)| wait.others = others);
+            }
             if let Some(mut run) = document.run.clone() {
                 self.name_commits(&key, std::slice::from_mut(&mut run));
                 if document.run.as_ref() != Some(&run) {
@@ -112,8 +127,11 @@ impl PageReports for LiveCluster {
             let set =
                 set_of(&live).and_then(|set| self.reported(&ObjectKey::new(live.namespace(), set)));
             let set = set.map(|(found, _)| found).filter(|found| is_owned(&live, &found.set));
+            let others = documents::other_owners(&live, |key| self.application(key).is_some());
             let connection = self.at(&of.namespace);
-            on_thread(move || async move { Ok(application(&connection, live, set).await) }).await
+            let made =
+                on_thread(move || async move { Ok(application(&connection, live, set).await) });
+            Ok(ApplicationDocument { others, ..made.await? })
         }
         .boxed()
     }
@@ -135,6 +153,19 @@ impl PageReports for LiveCluster {
             let mut runs: Vec<RunDocument> = document(records);
             self.name_commits(&key, &mut runs);
             Ok(runs)
+        }
+        .boxed()
+    }
+
+    fn chart<'a>(&'a self, of: &'a PageObject, run: &'a str) -> PendingReport<'a, ChartDocument> {
+        async move {
+            let key = key_of(of);
+            let (found, _) = self.reported(&key).ok_or_else(|| missing("ApplicationSet", of))?;
+            let runs = self.runs(&key);
+            let Some(run) = runs.iter().find(|one| one.name() == run) else {
+                return Ok(ChartDocument::default());
+            };
+            Ok(chart_of_run(&found, &Run::read(run), Timestamp::now()))
         }
         .boxed()
     }
@@ -222,7 +253,7 @@ async fn read_waits(
 ) -> Vec<WaitDocument> {
     let (mut waits, mut logs) = (Vec::new(), 0);
     for found in &explanation.waits {
-        let mut wait = documents::wait(found, applications);
+        let mut wait = documents::wait(found);
         if let Some(cause) = found.cause.as_ref().filter(|_| logs < LOGS) {
             let live = applications.get(&found.application);
             wait.log = reading::log(connection, live, cause).await;
@@ -261,10 +292,6 @@ async fn application(
     let texts = |pointer: &str| -> Vec<String> {
         live.items(pointer).iter().filter_map(|one| one.as_str().map(str::to_owned)).collect()
     };
-    let deployed = live.items("/status/history").iter().rev().map(|one| {
-        let by = one.text("/initiatedBy/username").to_owned();
-        (one.text("/deployedAt").to_owned(), one.text("/revision").to_owned(), by)
-    });
     ApplicationDocument {
         of: documents::page_object(&live),
         set,
@@ -272,8 +299,8 @@ async fn application(
         waits: read_waits(connection, &explanation, &applications).await,
         conditions: documents::conditions(&explanation),
         links: texts("/status/summary/externalURLs"),
-        deployed: deployed.collect(),
-        others: documents::other_owners(&live, &applications),
+        deployed: documents::deployed(&live),
+        others: Vec::new(),
         events,
         notes: explanation.notes.into_iter().chain(unread).collect(),
         tree: document(json!(tree)),

@@ -29,7 +29,7 @@ pub(super) const WRONG: &str = "cannot simulate";
 #[command(after_help = "Examples:
   wavegate simulate -f appset.yaml -f policy.yaml
   wavegate simulate -f appset.yaml --fail web-eu --slow 'db-*=5m'
-  wavegate simulate -f appset.yaml -f policy.yaml --approve production@2h --svg rollout.svg
+  wavegate simulate -f appset.yaml -f policy.yaml --approve production@2h --export rollout.html
   wavegate simulate -f appset.yaml --runs 100 --flaky 5%
   wavegate simulate --live APPSET         with the set, policies and Applications of a cluster
 
@@ -140,9 +140,13 @@ pub(in crate::cli) struct SimulateArgs {
     /// Simulate so many times, with other seeds and times that differ by up to a third
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) runs: u32,
-    /// Write a chart of the rollout to this file; with --runs, of the first simulation
+    /// Write a chart of the rollout to this file, as HTML that needs nothing else; with --runs, of
+    /// the first simulation
     #[arg(long, value_name = "FILE")]
-    pub(super) svg: Option<PathBuf>,
+    pub(super) export: Option<PathBuf>,
+    /// Show the page at the end of the simulation, with its clock as a slider
+    #[arg(long, conflicts_with = "runs")]
+    pub(super) dashboard: bool,
     /// Write the log of the API server to this file: each request, and each change of an object;
     /// with --runs, of the first simulation
     #[arg(long, value_name = "FILE")]

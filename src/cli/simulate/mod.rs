@@ -8,11 +8,13 @@ mod counted;
 mod course;
 mod creation;
 mod distribution;
+mod drawn;
 mod events;
 #[cfg(test)]
 mod fixtures;
 mod frozen;
 mod history;
+mod page;
 mod path;
 mod progress;
 mod refused;
@@ -20,7 +22,6 @@ mod report;
 mod scale;
 mod scenario;
 mod segments;
-mod svg;
 mod timeline;
 mod when;
 
@@ -29,11 +30,12 @@ use std::process::ExitCode;
 
 pub(super) use self::args::SimulateArgs;
 use self::distribution::Distribution;
+use self::page::Recording;
 use self::progress::Progress;
 use self::report::Report;
 use crate::cli::cluster::block_on;
 use crate::cli::console::error::{CHECK_FAILED, Error};
-use wavegate_simulation::{self as simulation, History};
+use wavegate_simulation::{self as simulation, History, Setup};
 
 /// The most simulations of one command.
 const MOST_RUNS: u32 = 100_000;
@@ -44,7 +46,7 @@ pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         let why = format!("it must be from 1 to {MOST_RUNS}");
         return Err(Error::input("invalid option", "--runs", why).into());
     }
-    for (option, file) in [("--svg", &args.svg), ("--log", &args.log)] {
+    for (option, file) in [("--export", &args.export), ("--log", &args.log)] {
         if file.as_deref().is_some_and(|file| file.as_os_str() == "-") {
             let why = "standard output has the report; name a file";
             return Err(Error::input("invalid option", format!("{option} -"), why).into());
@@ -55,15 +57,25 @@ pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))
     };
     let progress = Progress::of(args.runs);
-    let mut history = simulate(0)?;
+    let recording = args.dashboard.then(|| Recording::new(args.log.is_some()));
+    let mut history = match &recording {
+        None => simulate(0)?,
+        Some(recording) => {
+            let setup = Setup { record: Some(recording.record()), ..Setup::default() };
+            simulation::run_with(&case.scenario(&args, args.seed), setup)?
+        }
+    };
     progress.add();
-    let log = std::mem::take(&mut history.log);
+    let log = match &recording {
+        None => std::mem::take(&mut history.log),
+        Some(recording) => recording.take_log(),
+    };
     if let Some(file) = &args.log {
         write(file, &log)?;
     }
     drop(log);
-    if let Some(file) = &args.svg {
-        write(file, &Report::of(&case, &history).svg())?;
+    if let Some(file) = &args.export {
+        page::export(file, &course::timeline(&case, &history))?;
     }
     let mut histories = vec![history];
     let is_complete = if args.runs == 1 {
@@ -78,6 +90,9 @@ pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         all.is_complete()
     };
     refused::check(&histories)?;
+    if let Some(recording) = &recording {
+        return Ok(ExitCode::from(page::serve(recording, &case, &histories[0])?));
+    }
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
 }
 

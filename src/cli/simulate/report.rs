@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::path::{self, Part};
 use super::scenario::SimulationCase;
 use super::timeline::{SetLine, Timeline};
-use super::{chart, course, svg};
+use super::{chart, course};
 use crate::cli::console::output;
 use crate::cli::rollout_view::{terminal, ui};
 use wavegate_simulation::{History, SpanEnd};
@@ -44,11 +44,6 @@ impl Report {
     /// Whether all is rolled out.
     pub fn is_complete(&self) -> bool {
         self.outcome == SpanEnd::Complete
-    }
-
-    /// The chart as SVG.
-    pub fn svg(&self) -> String {
-        svg::svg(&self.timeline)
     }
 
     /// The text.

@@ -49,12 +49,6 @@ impl TimeAxis {
         time.as_millisecond().saturating_sub(self.start).max(0)
     }
 
-    /// The time of an offset, such as `2026-01-05T10:00:00Z`.
-    pub fn time(self, offset: i64) -> String {
-        let time = Timestamp::from_millisecond(self.start.saturating_add(offset));
-        time.map_or_else(|_| String::new(), |time| time.to_string())
-    }
-
     /// Which part of the simulated time an offset is, from 0 to 1.
     pub fn part(self, offset: i64) -> f64 {
         match self.length {

@@ -260,15 +260,6 @@ pub fn failed<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
     failed.map(|row| row.application.name.as_str()).collect()
 }
 
-/// How many Applications of a step are in each state at the end.
-pub fn endings(rows: &[Row]) -> [u64; KINDS] {
-    let mut out = [0; KINDS];
-    for what in rows.iter().filter_map(|row| row.ending) {
-        out[what.index()] += 1;
-    }
-    out
-}
-
 /// The states that occur in rows, by [`SpanKind::index`].
 pub fn occurring<'a>(rows: impl IntoIterator<Item = &'a Row<'a>>) -> [bool; KINDS] {
     let mut out = [false; KINDS];

@@ -1,5 +1,5 @@
 //! What happened in a simulated rollout, and when. Plain data: the simulator fills it in, and
-//! [`chart`](super::chart) and [`svg`](super::svg) draw it.
+//! [`chart`](super::chart) and the page draw it.
 //!
 //! Nothing here is checked. What draws a timeline accepts any content: spans that are out of
 //! order, overlap, or lie outside of the simulated time, and names with any character.
@@ -157,26 +157,24 @@ pub struct Look {
     pub glyph: char,
     /// In the chart.
     pub style: Style,
-    /// In the picture.
-    pub class: &'static str,
 }
 
 impl Look {
     /// That of a state.
     pub fn of(what: SpanKind) -> Self {
-        let (label, glyph, style, class) = match what {
-            SpanKind::Waiting => ("waiting", '·', Style::Dim, "waiting"),
-            SpanKind::Held => ("held", '=', Style::Yellow, "held"),
-            SpanKind::Pending => ("pending", '░', Style::Cyan, "pending"),
-            SpanKind::Syncing => ("syncing", '█', Style::Cyan, "syncing"),
-            SpanKind::BecomingHealthy => ("becoming healthy", '▒', Style::Yellow, "becoming"),
-            SpanKind::Healthy => ("healthy", '━', Style::Green, "healthy"),
-            SpanKind::Failed => ("failed", '×', Style::Red, "failed"),
-            SpanKind::GoingBack => ("going back", '«', Style::Yellow, "going-back"),
-            SpanKind::Back => ("back", '<', Style::Yellow, "back"),
-            SpanKind::Skipped => ("skipped", '-', Style::Dim, "skipped"),
+        let (label, glyph, style) = match what {
+            SpanKind::Waiting => ("waiting", '·', Style::Dim),
+            SpanKind::Held => ("held", '=', Style::Yellow),
+            SpanKind::Pending => ("pending", '░', Style::Cyan),
+            SpanKind::Syncing => ("syncing", '█', Style::Cyan),
+            SpanKind::BecomingHealthy => ("becoming healthy", '▒', Style::Yellow),
+            SpanKind::Healthy => ("healthy", '━', Style::Green),
+            SpanKind::Failed => ("failed", '×', Style::Red),
+            SpanKind::GoingBack => ("going back", '«', Style::Yellow),
+            SpanKind::Back => ("back", '<', Style::Yellow),
+            SpanKind::Skipped => ("skipped", '-', Style::Dim),
         };
-        Self { label, glyph, style, class }
+        Self { label, glyph, style }
     }
 }
 

@@ -66,6 +66,11 @@ async fn report(args: &TreeArgs) -> Result<TreeReport, Error> {
     Ok(read_tree(&connection, &args.control_plane, &application).await)
 }
 
+/// The tree of an Application as its status lists it.
+pub(super) fn listed_tree(application: &Value) -> TreeReport {
+    TreeReport { resources: resource_tree::listed_resources(application), ..summary(application) }
+}
+
 /// The tree of an Application; what cannot be read is a note of it.
 pub(super) async fn read_tree(
     connection: &ClusterConnection,

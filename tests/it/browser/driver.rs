@@ -152,6 +152,16 @@ impl Browser {
         self.command("execute/sync", json!({"script": script, "args": []})).await
     }
 
+    /// The value that a script in the page gives to its last argument, a function.
+    pub async fn value_later(&self, script: &str) -> Value {
+        self.command("execute/async", json!({"script": script, "args": []})).await
+    }
+
+    /// Runs a script in the page, whatever the page permits.
+    pub async fn run_script(&self, script: &str) {
+        self.command("execute/sync", json!({"script": script, "args": []})).await;
+    }
+
     /// Waits until an expression in the page is true.
     pub async fn until(&self, expression: &str) {
         until(expression, async || self.value(expression).await == json!(true)).await;

@@ -14,6 +14,8 @@ use crate::support::waiting::until;
 mod acting;
 mod attacks;
 mod details;
+mod measured;
+mod simulated;
 mod views;
 
 /// A page that is served.
@@ -47,12 +49,19 @@ impl PageServer {
         Self::with(world.command("ann", &[&["dashboard"], args].concat())).await
     }
 
-    pub async fn with(mut command: Command) -> Self {
+    pub async fn with(command: Command) -> Self {
+        Self::after(command, "").await
+    }
+
+    /// The same of a command that prints its address in a line with this begin.
+    pub async fn after(mut command: Command, begin: &str) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let mut printed = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut printed).unwrap();
-        let url = printed.trim().strip_prefix("http://").expect("it prints its address");
+        let begin = format!("{begin}http://");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.find_map(|line| Some(line.ok()?.strip_prefix(&begin)?.to_owned()));
+        let url = url.expect("it prints its address");
+        std::thread::spawn(move || lines.for_each(drop));
         let (address, token) = url.split_once("/?start=").expect("it prints its token");
         let mut page = Self {
             child,

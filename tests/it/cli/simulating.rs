@@ -94,16 +94,16 @@ fn gates_and_people_are_simulated() {
     assert_eq!(held.code, 1);
     let message = held.json()["outcome"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("production"), "{message}");
-    let svg = folder.path().join("a.svg").display().to_string();
+    let file = folder.path().join("a.html").display().to_string();
     let approved =
-        simulate(&["-f", &policy, "--approve", "production@1h", "--svg", &svg, "-o", "json"]);
+        simulate(&["-f", &policy, "--approve", "production@1h", "--export", &file, "-o", "json"]);
     let report = approved.json();
     assert_eq!((approved.code, &report["outcome"]["end"]), (0, &json!("Complete")), "{report}");
     assert!(report["seconds"].as_i64().unwrap() > 3600, "{report}");
     let gate = &report["timeline"]["sets"][0]["steps"][1]["gates"][0];
     assert_eq!((&gate["name"], &gate["what"]), (&json!("production"), &json!("both")), "{gate}");
-    let drawn = std::fs::read_to_string(&svg).unwrap();
-    assert!(drawn.starts_with("<svg") && drawn.contains("storefront-staging-us-east"), "{drawn}");
+    let drawn = std::fs::read_to_string(&file).unwrap();
+    assert!(drawn.contains("<svg") && drawn.contains("storefront-staging-us-east"), "{drawn}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn what_names_nothing_is_refused() {
         --push 168h => --push 168h: it does not happen before --limit, which is 7d
         --degrade storefront-staging-us-west@200h => it does not happen before --limit
         --api-down 167h:1h => --api-down 167h:1h: it is not over before --limit
-        --svg - => --svg -: standard output has the report; name a file
+        --export - => --export -: standard output has the report; name a file
         --log - => --log -: standard output has the report; name a file
     "#;
     let empty = ("--pause-at ", "it is empty; write it with a unit");
@@ -548,8 +548,8 @@ fn what_held_a_rollout_the_longest_is_what_would_shorten_it() {
 #[test]
 fn a_run_that_another_one_supersedes_ends_with_its_steps_and_gates() {
     let (folder, path) = file(&policy("argocd", "storefront", 2));
-    let svg = in_folder(&folder, "a.svg");
-    let happens = ["--push", "5m", "--approve", "production@10m", "--svg", &svg];
+    let chart = in_folder(&folder, "a.html");
+    let happens = ["--push", "5m", "--approve", "production@10m", "--export", &chart];
     let args = [&["-f", path.as_str()], &happens[..]].concat();
     let run = simulate(&[&args[..], &["-o", "json"]].concat());
     assert_eq!(run.code, 0, "{}", run.err);
@@ -577,20 +577,20 @@ fn a_run_that_another_one_supersedes_ends_with_its_steps_and_gates() {
     assert!(text.contains("run ended") && !text.contains("not opened"), "{text}");
     assert!(text.contains("opened again 5m30s, completed 10m30s"), "{text}");
     assert!(text.contains("it the most: an earlier approval of gate production."), "{text}");
-    assert!(std::fs::read_to_string(&svg).unwrap().contains("run ended"));
+    assert!(std::fs::read_to_string(&chart).unwrap().contains("run ended"));
 }
 
 #[test]
 fn of_several_simulations_the_first_is_drawn_and_logged() {
     let folder = tempfile::tempdir().unwrap();
     let [one, two, log] =
-        ["one.svg", "two.svg", "log"].map(|name| folder.path().join(name).display().to_string());
-    let several = simulate(&["--runs", "2", "--svg", &two, "--log", &log]);
+        ["one.html", "two.html", "log"].map(|name| folder.path().join(name).display().to_string());
+    let several = simulate(&["--runs", "2", "--export", &two, "--log", &log]);
     assert_eq!(several.code, 0, "{}", several.err);
     assert!(several.out.contains("2 of 2 simulations complete"), "{}", several.out);
-    assert_eq!(simulate(&["--svg", &one]).code, 0);
+    assert_eq!(simulate(&["--export", &one]).code, 0);
     let [one, two, log] = [one, two, log].map(|file| std::fs::read_to_string(file).unwrap());
-    assert!(one == two && one.starts_with("<svg"), "{two}");
+    assert!(one == two && one.contains("<svg"), "{two}");
     assert!(log.lines().count() > 300);
 }
 

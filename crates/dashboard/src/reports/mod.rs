@@ -3,6 +3,7 @@
 //! Texts are as the command line prints them. Times are RFC 3339, and empty when unknown.
 
 mod application;
+mod chart;
 mod plan;
 mod run;
 
@@ -13,9 +14,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
-
 pub use self::application::{
     ApplicationDocument, EventDocument, LogDocument, ResourceDocument, TreeDocument,
+};
+pub use self::chart::{
+    ChartDocument, ChartMarkDocument, ChartRowDocument, ChartSpanDocument, ChartStepDocument,
+    PageClock,
 };
 pub use self::plan::{
     AppDifferenceDocument, FieldDocument, PlanDocument, PlanPoliciesDocument, PlanProblemDocument,
@@ -54,12 +58,27 @@ pub trait PageReports: Send + Sync + 'static {
     fn difference<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Value>;
     /// The runs of an ApplicationSet, the newest first (`history`).
     fn history<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Vec<RunDocument>>;
+    /// A run of an ApplicationSet over time.
+    fn chart<'a>(&'a self, of: &'a PageObject, run: &'a str) -> PendingReport<'a, ChartDocument>;
     /// What would happen now (`plan --live`).
     fn plan<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, PlanDocument>;
     /// The policies (`policies`).
     fn policies(&self) -> PendingReport<'_, Vec<PolicyDocument>>;
     /// What a verb comes to; with `does`, it is done (PG-020).
     fn act<'a>(&'a self, action: &'a ActionRequest, does: bool) -> PendingReport<'a, ActionAnswer>;
+    /// The same at a time of what was recorded, as the address has it; `None` of a cluster, which is
+    /// as it is now.
+    fn at_time(&self, _asked: &str) -> Option<TimedReports> {
+        None
+    }
+}
+
+/// Reports of a time of what was recorded.
+pub struct TimedReports {
+    /// The reports.
+    pub reports: Arc<dyn PageReports>,
+    /// The time.
+    pub clock: PageClock,
 }
 
 /// How current what is known is.

@@ -156,8 +156,11 @@ async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let asked = Parameters::parse(query);
     let context = page.context(Some(Timestamp::now()));
-    let view = make_view(&page.reports, &name, &asked, &context).await;
+    let (reports, context) = view::at_time(&page.reports, request.uri().path(), &asked, context);
+    let view = make_view(&reports, &name, &asked, &context).await;
+    let is_live = context.clock.is_none();
     let stream = stream::stream_address(&name, request.uri(), context.state.revision);
+    let stream = stream.filter(|_| is_live);
     let status = if view.is_missing { StatusCode::NOT_FOUND } else { StatusCode::OK };
     answer_html(status, whole_page(&view, &context, stream.as_deref()), Some(request.headers()))
 }

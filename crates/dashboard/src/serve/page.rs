@@ -68,6 +68,7 @@ impl Page {
             allows_actions: self.options.allows_actions,
             state: self.reports.state().borrow().clone(),
             place: self.reports.place(),
+            clock: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::parts::Part;
-use crate::reports::KnownState;
+use crate::reports::{KnownState, PageClock};
 
 /// What every view is made with.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct ViewContext {
     pub allows_actions: bool,
     pub state: KnownState,
     pub place: String,
+    /// The time of what was recorded, with the path of the view; none of a cluster.
+    pub clock: Option<(PageClock, String)>,
 }
 
 /// A view: its title and its parts.

@@ -34,8 +34,10 @@ pub(super) fn head(of: &PageObject, title: &str, open: &str) -> Markup {
 /// What a set is complete without, or is not Healthy in spite of that (PG-018).
 pub(super) fn badges(set: &RolloutDocument) -> Markup {
     let skipped = set.run.as_ref().map(|run| run.skipped.as_slice()).unwrap_or_default();
+    let is_complete = set.attention == Attention::Done
+        || set.run.as_ref().is_some_and(|run| run.phase.starts_with("Complete"));
     html! {
-        @if set.attention == Attention::Done {
+        @if is_complete {
             @if !skipped.is_empty() {
                 span class="badge" { "without " (text(&skipped.join(", "))) }
             }

@@ -1,8 +1,8 @@
 //! The runs of a set, and one of them (PG-014).
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::chart::chart;
 use super::context::{View, ViewContext};
 use super::heads::head;
 use super::parts::Part;
@@ -10,7 +10,8 @@ use super::rollout::revisions;
 use super::words::{age, command_to_copy, counted, human, names, revision, shape, text, until};
 use crate::address::{segment, set_path};
 use crate::reports::{
-    CellState, FailureDocument, GateDocument, HappeningDocument, PageObject, RunDocument,
+    CellState, ChartDocument, FailureDocument, GateDocument, HappeningDocument, PageObject,
+    RunDocument,
 };
 
 /// The runs that figures are of.
@@ -81,7 +82,12 @@ fn figures(runs: &[RunDocument]) -> Markup {
 }
 
 /// One run.
-pub(super) fn run_view(of: &PageObject, run: &RunDocument, context: &ViewContext) -> View {
+pub(super) fn run_view(
+    of: &PageObject,
+    run: &RunDocument,
+    over_time: &ChartDocument,
+    context: &ViewContext,
+) -> View {
     let facts = html! {
         section id="facts" {
             p class="facts" {
@@ -95,7 +101,7 @@ pub(super) fn run_view(of: &PageObject, run: &RunDocument, context: &ViewContext
             @if !run.message.is_empty() { p class="summary" { (text(&run.message)) } }
             @if !run.skipped.is_empty() { p { "Skipped: " (text(&run.skipped.join(", "))) } }
             @if !run.unhealthy_before.is_empty() { p { "Not Healthy before it: " (text(&run.unhealthy_before.join(", "))) } }
-            (chart(run, context))
+            (chart(over_time, Some(&of.namespace)))
         }
     };
     let beside = html! {
@@ -114,41 +120,30 @@ pub(super) fn run_view(of: &PageObject, run: &RunDocument, context: &ViewContext
     View { title, parts, is_missing: false }
 }
 
-/// The steps of a run over time.
-fn chart(run: &RunDocument, context: &ViewContext) -> Markup {
-    let time = |text: &str| text.parse::<Timestamp>().ok();
-    let Some(begin) = time(&run.started_at) else { return html! {} };
-    let now = context.now.unwrap_or_else(Timestamp::now);
-    let end = time(&run.ended_at).unwrap_or(now).max(begin);
-    let whole = end.as_second().saturating_sub(begin.as_second()).max(1);
-    let at = |when: Timestamp| {
-        (when.as_second().saturating_sub(begin.as_second()).clamp(0, whole)) * 1000 / whole
+/// The charts of a simulation, of each set with its name.
+pub(crate) fn charts_view(
+    title: &str,
+    outcome: &str,
+    is_complete: bool,
+    charts: &[(String, ChartDocument)],
+) -> View {
+    let state = if is_complete { CellState::Done } else { CellState::Stuck };
+    let head = html! {
+        div id="head" class="head" {
+            h1 { (shape(state)) (text(title)) }
+            p class="summary" { (text(outcome)) }
+        }
     };
-    html! {
-        table class="chart" aria-label="Steps over time" { tbody {
-            @for (index, step) in run.steps.iter().enumerate() {
-                @let opened = step.opened_at.as_deref().and_then(time);
-                @let completed = step.completed_at.as_deref().and_then(time);
-                tr {
-                    th scope="row" { "Step " (index + 1) }
-                    td {
-                        svg class="bar" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true" {
-                            rect class="w" x="0" y="4" width="1000" height="2" {}
-                            @if let Some(opened) = opened {
-                                rect class=(if completed.is_some() { "d" } else { "m" }) x=(at(opened)) y="0" width=((at(completed.unwrap_or(end)) - at(opened)).max(4)) height="10" {}
-                            }
-                        }
-                    }
-                    td class="n" { (step.done) "/" (step.total) }
-                    td class="n" {
-                        @if let Some(opened) = opened {
-                            (human(completed.unwrap_or(end).as_second() - opened.as_second()))
-                        }
-                    }
-                }
+    let body = html! {
+        section id="charts" {
+            @for (name, of) in charts {
+                @if charts.len() > 1 { h2 { (text(name)) } }
+                (chart(of, None))
             }
-        } }
-    }
+        }
+    };
+    let parts = vec![Part::leaf("head", head), Part::leaf("charts", body)];
+    View { title: title.to_owned(), parts, is_missing: false }
 }
 
 /// Gates: who approved and who may, how long a soak still takes, and what one should know before

@@ -2,6 +2,8 @@
 
 mod actions;
 mod application;
+mod chart;
+mod clock;
 mod context;
 mod fleet;
 mod heads;
@@ -16,7 +18,9 @@ mod words;
 use std::sync::Arc;
 
 pub(crate) use self::actions::{action_view, outcome_view, verb_words};
+pub(crate) use self::clock::at_time;
 pub(crate) use self::context::{View, ViewContext};
+pub(crate) use self::history::charts_view;
 pub(crate) use self::pages::{exported_page, message_page, whole_page};
 use self::parts::Part;
 use crate::address::{Parameters, ViewName};
@@ -60,7 +64,8 @@ pub(crate) async fn try_view(
                 message: format!("cannot find: run {run} of ApplicationSet {}/{}: it does not exist, or was too long ago", of.namespace, of.name),
                 is_missing: true,
             })?;
-            history::run_view(of, found, context)
+            let chart = reports.chart(of, &found.run).await?;
+            history::run_view(of, found, &chart, context)
         }
         ViewName::Plan(of) => plan::plan_view(of, &reports.plan(of).await?, context),
         ViewName::Application(of) => {

@@ -2,11 +2,12 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::clock;
 use super::context::{View, ViewContext};
 use super::parts::Part;
 use super::words;
 use crate::assets;
-use crate::reports::Unavailable;
+use crate::reports::{KnownState, Unavailable};
 
 /// The keys, with what each does.
 const KEYS: [(&str, &str); 8] = [
@@ -24,18 +25,25 @@ const KEYS: [(&str, &str); 8] = [
 pub(crate) fn whole_page(view: &View, context: &ViewContext, stream: Option<&str>) -> String {
     let mut body = String::new();
     view.parts.iter().for_each(|part| part.write(&mut body));
+    let at =
+        context.clock.as_ref().map(|(clock, _)| clock.now.as_second() - clock.start.as_second());
+    let at = at.map(|at| format!("?at={at}")).unwrap_or_default();
+    if let Some((clock, path)) = &context.clock {
+        body = clock::slider(clock, path).into_string() + &clock::with_time(&body, clock);
+    }
+    let now = context.clock.as_ref().map(|(clock, _)| clock.now);
     let content = html! {
         header class="top" {
-            a class="brand" href="/" { (logo()) "Wavegate" }
+            a class="brand" href={ "/" (at) } { (logo()) "Wavegate" }
             nav aria-label="Views" {
-                a href="/" { "Fleet" }
-                a href="/policies" { "Policies" }
+                a href={ "/" (at) } { "Fleet" }
+                a href={ "/policies" (at) } { "Policies" }
             }
             span class="place" { (words::text(&context.place)) }
             span id="link" class="link" role="status" aria-live="polite" {}
             a class="keys" href="/keys" title="Keys (?)" { "?" }
         }
-        main id="main" tabindex="-1" data-stream=[stream] { (PreEscaped(body)) }
+        main id="main" tabindex="-1" data-stream=[stream] data-now=[now] { (PreEscaped(body)) }
         dialog id="dialog" aria-label="Details" {}
         div id="peek" role="tooltip" hidden {}
     };
@@ -44,9 +52,14 @@ pub(crate) fn whole_page(view: &View, context: &ViewContext, stream: Option<&str
 
 /// A view as a file: it has its style, and no script; nothing is loaded, and no link leads to the page
 /// (PG-017). It is as the cluster was at `made`.
-pub(crate) fn exported_page(view: &View, context: &ViewContext, made: &str) -> String {
+pub(crate) fn exported_page(
+    view: &View,
+    known: &KnownState,
+    place: &str,
+    made: Option<&str>,
+) -> String {
     let mut body = String::new();
-    let notice = words::notice(&context.state);
+    let notice = words::notice(known);
     std::iter::once(&notice).chain(&view.parts).for_each(|part| part.write(&mut body));
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
     let body = without_addresses(&body);
@@ -58,13 +71,13 @@ pub(crate) fn exported_page(view: &View, context: &ViewContext, made: &str) -> S
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (words::text(&view.title)) " · " (made) " · Wavegate" }
+                title { (words::text(&view.title)) @if let Some(made) = made { " · " (made) } " · Wavegate" }
                 style { (PreEscaped(assets::STYLE)) ".tabs { display: none }" }
             }
             body {
                 header class="top" {
                     span class="brand" { (logo()) "Wavegate" }
-                    span class="place" { (words::text(&context.place)) " · as of " (made) }
+                    span class="place" { (words::text(place)) @if let Some(made) = made { " · as of " (made) } }
                 }
                 main id="main" { (PreEscaped(body)) }
             }

@@ -124,7 +124,8 @@ async fn pg_011_limits_say_who_uses_them() {
         [("a", "eu", "Running"), ("b", "eu", "Running"), ("c", "us", "Running"), ("d", "us", "")]
     {
         let operation = json!({"phase": "Running", "startedAt": "2026-01-02T03:04:05Z", "operation": {"sync": {}}});
-        let status = if phase.is_empty() { json!({}) } else { json!({"operationState": operation}) };
+        let status =
+            if phase.is_empty() { json!({}) } else { json!({"operationState": operation}) };
         let object = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
             "metadata": {"name": name, "ownerReferences": owner, "labels": {"region": region}},
@@ -198,7 +199,10 @@ async fn pg_018_commits_have_words_and_a_new_set_says_what_it_finds() {
     says(&body, "/set/argocd/new/plan");
     let plan = page.get("/set/argocd/new/plan").await.body;
     says(&plan, "GeneratorFoundNothing");
-    says(&plan, format!("spec.generators[0].git: finds nothing: no directory fits apps/* at main of {url}"));
+    says(
+        &plan,
+        format!("spec.generators[0].git: finds nothing: no directory fits apps/* at main of {url}"),
+    );
 }
 
 /// PG-018: at a gate, what failed or was skipped before it, how long it still soaks, what it lets go,
@@ -264,7 +268,9 @@ async fn pg_018_after_a_rollback_and_when_complete() {
     world.status("ApplicationSet", "done", rollout).await;
     let owner = world.set("shared", json!({})).await;
     let warning = json!([{"type": "SharedResourceWarning", "message": "ConfigMap/c is part of applications argocd/g and argocd/a"}]);
-    world.application(&owner, "g", json!({"sync": {"status": "OutOfSync"}, "conditions": warning})).await;
+    world
+        .application(&owner, "g", json!({"sync": {"status": "OutOfSync"}, "conditions": warning}))
+        .await;
 
     let page = PageServer::start(&world, &[]).await;
     let body = page.until("/set/argocd/back", "a failed at 6d0c1f2").await;
