@@ -28,8 +28,8 @@ pub async fn export_rollout(
     // Whole seconds, as clusters have them.
     let now = Timestamp::now();
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let context =
-        ViewContext { now: Some(now), allows_actions: false, state, place: reports.place() };
+    let (permissions, place) = (Default::default(), reports.place());
+    let context = ViewContext { now: Some(now), allows_actions: false, permissions, state, place };
     let name = match run {
         Some(run) => ViewName::Run(of.clone(), run.to_owned()),
         None => ViewName::Rollout(of.clone()),

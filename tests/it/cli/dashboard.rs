@@ -13,7 +13,11 @@ use crate::support::waiting::until;
 
 mod acting;
 mod attacks;
+mod certificate;
 mod details;
+mod front;
+mod in_cluster;
+mod real_rights;
 mod views;
 
 /// A page that is served.

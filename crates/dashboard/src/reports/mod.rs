@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::permissions::VerbPermissions;
 
 pub use self::application::{
     ApplicationDocument, EventDocument, LogDocument, ResourceDocument, TreeDocument,
@@ -60,6 +61,10 @@ pub trait PageReports: Send + Sync + 'static {
     fn policies(&self) -> PendingReport<'_, Vec<PolicyDocument>>;
     /// What a verb comes to; with `does`, it is done (PG-020).
     fn act<'a>(&'a self, action: &'a ActionRequest, does: bool) -> PendingReport<'a, ActionAnswer>;
+    /// What the person may do in a namespace (PG-020); everything, where nothing says otherwise.
+    fn permissions<'a>(&'a self, _namespace: &'a str) -> PendingReport<'a, VerbPermissions> {
+        Box::pin(async { Ok(VerbPermissions::default()) })
+    }
 }
 
 /// How current what is known is.
