@@ -126,6 +126,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) if args.watched().is_some() => {
             telemetry::init_logging(telemetry::LogFormat::Text, "off")?;
         }
+        // Who signs in, and who is refused.
+        Command::Dashboard(args) if args.is_for_a_team() => {
+            telemetry::init_logging(telemetry::LogFormat::Text, "info")?;
+        }
         _ => telemetry::init_logging(telemetry::LogFormat::Text, "warn")?,
     }
     match cli.command {

@@ -43,6 +43,7 @@ pub async fn export_rollout(
     let context = ViewContext {
         now: Some(now),
         allows_actions: false,
+        permissions: Default::default(),
         state,
         place: reports.place(),
         clock: None,

@@ -12,10 +12,15 @@ mod access;
 mod address;
 mod assets;
 mod export;
+pub mod people;
+mod permissions;
 pub mod reports;
 mod serve;
+mod team;
 mod view;
 
 pub use self::access::PageAccess;
 pub use self::export::{export_charts, export_rollout};
-pub use self::serve::{PageOptions, serve_page};
+pub use self::permissions::{VerbPermissions, WrittenKind};
+pub use self::serve::{PageOptions, PageTls, PageTlsFiles, serve_page, serve_team};
+pub use self::team::{ProxyProof, PublicUrl, SignInMethod, TeamAccess};

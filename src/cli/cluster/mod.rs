@@ -58,7 +58,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 /// Why a text names nothing; `None` when it may.
-fn problem_of_name(text: &str) -> Option<String> {
+pub(super) fn problem_of_name(text: &str) -> Option<String> {
     path_segment::segment_problem(text)
         .or_else(|| text.is_empty().then(|| "it is empty".to_owned()))
 }

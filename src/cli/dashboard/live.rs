@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::commits::KnownCommits;
 use super::documents;
+use super::permissions::KnownPermissions;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::explain::Explanation;
 use crate::cli::rollout_view::events::{self, WatchEvent, WatchScope, Watched};
@@ -27,6 +29,8 @@ use wavegate_rollout::requests::{Run, current_run, number_of};
 /// An operation that has just begun is advised about after this time (`explain`): what was made
 /// before is made again.
 const SETTLED: Duration = Duration::from_secs(11);
+/// Buffered events of all scopes.
+const EVENTS: usize = 256;
 /// What changes within this time is one change for the page.
 const TOGETHER: Duration = Duration::from_millis(50);
 
@@ -39,13 +43,33 @@ pub(in crate::cli) struct LiveCluster {
     pub(super) looked: Mutex<BTreeMap<ObjectKey, LookedBelow>>,
     /// The words of commits.
     pub(super) commits: Arc<KnownCommits>,
+    pub(super) permissions: KnownPermissions,
     objects: Mutex<Objects>,
     pub(super) state: watch::Sender<KnownState>,
+}
+
+/// What is followed for one person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct LiveScope {
+    /// `None` for all namespaces.
+    pub namespace: Option<String>,
+    /// The person may list Applications there; they are asked for in any case.
+    pub applications: bool,
+    pub runs: bool,
+    pub policies: bool,
+}
+
+impl LiveScope {
+    /// In words.
+    pub fn words(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("all namespaces")
+    }
 }
 
 /// What is known, and what was made of it.
 #[derive(Default)]
 struct Objects {
+    scopes: Vec<LiveScope>,
     sets: BTreeMap<ObjectKey, StoredObject>,
     applications: BTreeMap<ObjectKey, StoredObject>,
     runs: BTreeMap<ObjectKey, StoredObject>,
@@ -55,8 +79,9 @@ struct Objects {
     /// How often what a set is reported by has changed.
     versions: BTreeMap<ObjectKey, u64>,
     made: BTreeMap<ObjectKey, (u64, Arc<MadeReport>)>,
-    listed: BTreeSet<Watched>,
-    lost: BTreeMap<Watched, String>,
+    /// With the number of the scope.
+    listed: BTreeSet<(usize, Watched)>,
+    lost: BTreeMap<(usize, Watched), String>,
 }
 
 /// The waits of a set down to the Pod, as they were last read.
@@ -84,18 +109,46 @@ impl LiveCluster {
         context: Option<String>,
         stop: &CancellationToken,
     ) -> Arc<Self> {
-        let scope =
-            WatchScope { namespace, set: None, runs: true, policies: true, ends_on_refusal: false };
-        let mut events = events::watch(connection.client(), &scope, stop);
-        let live = Arc::new(Self {
+        let scope = LiveScope { namespace, applications: true, runs: true, policies: true };
+        Self::follow_scopes(connection, vec![scope], place, context, stop)
+    }
+
+    /// Nothing, with the reason.
+    pub fn of_nothing(connection: ClusterConnection, place: String, why: String) -> Arc<Self> {
+        let live = Self::with(connection, Vec::new(), place, None);
+        let known = KnownState { revision: 1, is_listed: true, problems: vec![why] };
+        live.state.send_replace(known);
+        Arc::new(live)
+    }
+
+    fn with(
+        connection: ClusterConnection,
+        scopes: Vec<LiveScope>,
+        place: String,
+        context: Option<String>,
+    ) -> Self {
+        Self {
             connection: Arc::new(connection),
             place,
             context,
             looked: Mutex::default(),
             commits: Arc::default(),
-            objects: Mutex::default(),
+            permissions: KnownPermissions::default(),
+            objects: Mutex::new(Objects { scopes, ..Objects::default() }),
             state: watch::Sender::new(KnownState::default()),
-        });
+        }
+    }
+
+    /// Follows some namespaces of a cluster until stopped.
+    pub fn follow_scopes(
+        connection: ClusterConnection,
+        scopes: Vec<LiveScope>,
+        place: String,
+        context: Option<String>,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let mut events = watch_all(connection.client(), &scopes, stop);
+        let live = Arc::new(Self::with(connection, scopes, place, context));
         let (following, stop) = (Arc::clone(&live), stop.clone());
         tokio::spawn(async move {
             let mut settles: Option<Instant> = None;
@@ -118,7 +171,7 @@ impl LiveCluster {
                 }
                 {
                     let mut objects = following.objects.lock();
-                    together.into_iter().for_each(|event| objects.take(event));
+                    together.into_iter().for_each(|(scope, event)| objects.take(scope, event));
                 }
                 following.publish();
                 settles = Some(Instant::now() + SETTLED);
@@ -216,16 +269,45 @@ impl LiveCluster {
 
     fn publish(&self) {
         let objects = self.objects.lock();
-        let is_listed = Watched::ALL.iter().all(|watched| objects.listed.contains(watched));
-        let problem = |(watched, why): (&Watched, &String)| {
-            format!("{}s cannot be read, and may be older than shown: {why}", watched.kind())
+        let is_listed = (0..objects.scopes.len()).all(|scope| {
+            Watched::ALL.iter().all(|watched| objects.listed.contains(&(scope, *watched)))
+        });
+        let problem = |((scope, watched), why): (&(usize, Watched), &String)| {
+            let place = match objects.scopes.as_slice() {
+                [_] => String::new(),
+                all => format!(" of {}", all[*scope].words()),
+            };
+            format!("{}s{place} cannot be read, and may be older than shown: {why}", watched.kind())
         };
-        let problems = objects.lost.iter().map(problem).collect();
+        let problems: Vec<String> = objects.lost.iter().map(problem).collect();
         drop(objects);
         self.state.send_modify(|state| {
             *state = KnownState { revision: state.revision + 1, is_listed, problems };
         });
     }
+}
+
+/// The events of all scopes, each with the number of its scope.
+fn watch_all(
+    client: &Client,
+    scopes: &[LiveScope],
+    stop: &CancellationToken,
+) -> mpsc::Receiver<(usize, WatchEvent)> {
+    let (sender, receiver) = mpsc::channel(EVENTS);
+    for (index, scope) in scopes.iter().enumerate() {
+        let LiveScope { namespace, runs, policies, .. } = scope.clone();
+        let scope = WatchScope { namespace, set: None, runs, policies, ends_on_refusal: false };
+        let mut events = events::watch(client, &scope, stop);
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                if sender.send((index, event)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receiver
 }
 
 async fn sleep_until(time: Option<Instant>) {
@@ -236,16 +318,16 @@ async fn sleep_until(time: Option<Instant>) {
 }
 
 impl Objects {
-    fn take(&mut self, event: WatchEvent) {
+    fn take(&mut self, scope: usize, event: WatchEvent) {
         match event {
             WatchEvent::Changed(watched, object) => self.change(watched, &object, true),
             WatchEvent::Gone(watched, object) => self.change(watched, &object, false),
             WatchEvent::Listed(watched) => {
-                self.lost.remove(&watched);
-                self.listed.insert(watched);
+                self.lost.remove(&(scope, watched));
+                self.listed.insert((scope, watched));
             }
             WatchEvent::Lost(watched, why) | WatchEvent::Refused(watched, why) => {
-                self.lost.insert(watched, why);
+                self.lost.insert((scope, watched), why);
             }
         }
     }

@@ -8,23 +8,28 @@ mod chart;
 mod commits;
 mod documents;
 mod export;
+mod in_cluster;
 mod limits;
 mod live;
+mod people;
+mod permissions;
 mod reading;
 mod recorded;
 mod reports;
 
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use self::in_cluster::InClusterArgs;
 use self::live::LiveCluster;
 pub(super) use self::recorded::{FleetMoment, RecordedFleet, RecordedObject};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
-use crate::cli::console::error::{Error, note};
+use crate::cli::console::error::note;
 use crate::cli::console::output;
 use crate::cli::rollout_view::signals::Signals;
 use wavegate_dashboard::reports::PageReports;
@@ -36,10 +41,10 @@ use wavegate_dashboard::{PageAccess, PageOptions, serve_page};
 /// printed address has a token of this start.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  wavegate dashboard -A --open\n  wavegate dashboard --allow-actions --port 8088\n  wavegate dashboard --export incident.html APPSET RUN\n\nExit codes: 2 wrong use, or the cluster cannot be read; 130 interrupted."
+    after_help = "Examples:\n  wavegate dashboard -A --open\n  wavegate dashboard --allow-actions --port 8088\n  wavegate dashboard --in-cluster --address 0.0.0.0 --port 8080 --sign-in token --public-url https://rollouts.example.org\n  wavegate dashboard --export incident.html APPSET RUN\n\nExit codes: 2 wrong use, or the cluster cannot be read; 130 interrupted."
 )]
 pub(super) struct DashboardArgs {
-    /// Port on 127.0.0.1; a free one by default
+    /// Port to listen on; a free one by default
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
     /// Open it in a browser
@@ -67,6 +72,15 @@ pub(super) struct DashboardArgs {
     run: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    in_cluster: InClusterArgs,
+}
+
+impl DashboardArgs {
+    /// Whether others than the user of this machine are served.
+    pub fn is_for_a_team(&self) -> bool {
+        self.in_cluster.is_for_a_team()
+    }
 }
 
 /// Runs the command.
@@ -79,6 +93,18 @@ pub(super) fn run(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new(false)?;
+    args.in_cluster.check_address()?;
+    if let Some(method) = args.in_cluster.method()? {
+        let stop = CancellationToken::new();
+        let place = (args.port, args.all_namespaces);
+        let serving = args.in_cluster.serve(method, place, &args.cluster, &stop);
+        let code = tokio::select! {
+            served = serving => served.map(|()| 0),
+            code = signals.end() => Ok(code),
+        };
+        stop.cancel();
+        return Ok(ExitCode::from(code?));
+    }
     let connection = ClusterConnection::connect(&args.cluster).await?;
     let context = args.cluster.context.as_deref().unwrap_or("current context");
     if let (Some(file), Some(set)) = (&args.export, &args.set) {
@@ -97,7 +123,7 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<ExitCode> {
         false => Some(connection.application_sets_here().await?.0),
     };
     let place = format!("{context} · {}", namespace.as_deref().unwrap_or("all namespaces"));
-    let page = OpenPage::start(args.port).await?;
+    let page = OpenPage::at(SocketAddr::new(args.in_cluster.address, args.port)).await?;
     let url = page.access.url();
     output::print(&format!("{url}\n"))?;
     note("the address is for you alone: whoever has it reads what you may; Ctrl-C ends the page");
@@ -124,11 +150,12 @@ pub(super) struct OpenPage {
 impl OpenPage {
     /// Listens on this port of the loopback address, or on a free one.
     pub async fn start(port: u16) -> anyhow::Result<Self> {
-        let failed = |error: std::io::Error| {
-            let why = format!("{error}; choose another one, or leave --port out for a free one");
-            Error::input("cannot listen", format!("127.0.0.1:{port}"), why)
-        };
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(failed)?;
+        Self::at(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
+    }
+
+    /// Listens on this address, which no other machine reaches.
+    async fn at(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = in_cluster::listen(address).await?;
         let access = PageAccess::new(listener.local_addr()?)?;
         Ok(Self { listener, access })
     }

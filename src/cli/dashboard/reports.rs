@@ -21,6 +21,7 @@ use crate::cli::explain::Explanation;
 use crate::cli::runs::{ReportedSet, history};
 use crate::cli::{diff, explain, plan, runs, tree};
 use wavegate_api::{ObjectKey, Raw};
+use wavegate_dashboard::VerbPermissions;
 use wavegate_dashboard::reports::{
     ActionAnswer, ActionRequest, ApplicationDocument, ChartDocument, KnownState, PageObject,
     PageReports, PendingReport, PlanDocument, PolicyDocument, RolloutDocument, RunDocument,
@@ -182,6 +183,11 @@ impl PageReports for LiveCluster {
 
     fn policies(&self) -> PendingReport<'_, Vec<PolicyDocument>> {
         async move { Ok(document(runs::policies::summaries(&self.policies()))) }.boxed()
+    }
+
+    fn permissions<'a>(&'a self, namespace: &'a str) -> PendingReport<'a, VerbPermissions> {
+        let client = self.connection.client();
+        async move { Ok(self.permissions.of_namespace(client, namespace).await) }.boxed()
     }
 
     fn act<'a>(&'a self, action: &'a ActionRequest, does: bool) -> PendingReport<'a, ActionAnswer> {

@@ -13,8 +13,12 @@ use crate::support::waiting::until;
 
 mod acting;
 mod attacks;
+mod certificate;
 mod details;
+mod front;
+mod in_cluster;
 mod measured;
+mod real_rights;
 mod simulated;
 mod views;
 

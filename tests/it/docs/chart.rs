@@ -13,6 +13,8 @@ use super::markdown::root;
 use super::pages::Cluster;
 use crate::application_controller::programs::{helms, program};
 
+mod page;
+
 pub const CHART: &str = "deploy/helm/wavegate";
 
 /// Helm with a home of its own.

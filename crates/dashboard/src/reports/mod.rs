@@ -14,6 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::permissions::VerbPermissions;
+
 pub use self::application::{
     ApplicationDocument, EventDocument, LogDocument, ResourceDocument, TreeDocument,
 };
@@ -58,14 +60,20 @@ pub trait PageReports: Send + Sync + 'static {
     fn difference<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Value>;
     /// The runs of an ApplicationSet, the newest first (`history`).
     fn history<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, Vec<RunDocument>>;
-    /// A run of an ApplicationSet over time.
-    fn chart<'a>(&'a self, of: &'a PageObject, run: &'a str) -> PendingReport<'a, ChartDocument>;
+    /// A run of an ApplicationSet over time; nothing, where none is known.
+    fn chart<'a>(&'a self, _of: &'a PageObject, _run: &'a str) -> PendingReport<'a, ChartDocument> {
+        Box::pin(async { Ok(ChartDocument::default()) })
+    }
     /// What would happen now (`plan --live`).
     fn plan<'a>(&'a self, of: &'a PageObject) -> PendingReport<'a, PlanDocument>;
     /// The policies (`policies`).
     fn policies(&self) -> PendingReport<'_, Vec<PolicyDocument>>;
     /// What a verb comes to; with `does`, it is done (PG-020).
     fn act<'a>(&'a self, action: &'a ActionRequest, does: bool) -> PendingReport<'a, ActionAnswer>;
+    /// What the person may do in a namespace (PG-020); everything, where nothing says otherwise.
+    fn permissions<'a>(&'a self, _namespace: &'a str) -> PendingReport<'a, VerbPermissions> {
+        Box::pin(async { Ok(VerbPermissions::default()) })
+    }
     /// The same at a time of what was recorded, as the address has it; `None` of a cluster, which is
     /// as it is now.
     fn at_time(&self, _asked: &str) -> Option<TimedReports> {

@@ -12,10 +12,14 @@ use axum::body::Body;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+
+use super::tls::PageTls;
+use crate::team::{HANDSHAKE, ProxyCertificate};
 
 /// Open connections: the streams, and some more.
 const CONNECTIONS: usize = 256;
@@ -39,6 +43,7 @@ struct Open {
 pub(super) async fn serve_connections(
     listener: TcpListener,
     router: Router,
+    tls: Option<Arc<PageTls>>,
     stop: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
@@ -59,7 +64,7 @@ pub(super) async fn serve_connections(
             continue;
         }
         let serving = Arc::new(AtomicBool::new(false));
-        let task = tasks.spawn(connection(stream, router.clone(), Arc::clone(&serving)));
+        let task = tasks.spawn(accept(stream, tls.clone(), router.clone(), Arc::clone(&serving)));
         open.push_back(Open { serving, task });
     }
     tasks.abort_all();
@@ -72,10 +77,35 @@ fn close_oldest(open: &mut VecDeque<Open>) -> bool {
     closed.inspect(|one| one.task.abort()).is_some()
 }
 
-async fn connection(stream: TcpStream, router: Router, serving: Arc<AtomicBool>) {
+/// Serves a connection, through TLS where there is some.
+async fn accept(
+    stream: TcpStream,
+    tls: Option<Arc<PageTls>>,
+    router: Router,
+    serving: Arc<AtomicBool>,
+) {
+    let Some(tls) = tls else {
+        return connection(stream, ProxyCertificate(false), router, serving).await;
+    };
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
+    else {
+        return;
+    };
+    let certificates = stream.get_ref().1.peer_certificates();
+    let is_proxy = certificates.and_then(|all| all.first()).is_some_and(|own| tls.is_proxy(own));
+    connection(stream, ProxyCertificate(is_proxy), router, serving).await;
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    certificate: ProxyCertificate,
+    router: Router,
+    serving: Arc<AtomicBool>,
+) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         serving.store(true, Ordering::Relaxed);
-        let request: Request = request.map(Body::new);
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(certificate);
         let router = router.clone();
         async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|e| match e {})) }
     });
@@ -86,6 +116,6 @@ async fn connection(stream: TcpStream, router: Router, serving: Arc<AtomicBool>)
         // One that stays open for further requests would count as served.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // An error is that of the browser; there is nobody to report it to.
+    // An error is that of the browser; there is no place to report it.
     let _ = tokio::time::timeout(LASTS, connection).await;
 }

@@ -2,13 +2,16 @@
 
 mod connections;
 mod page;
+mod people;
+mod selection;
 mod stream;
+mod tls;
 
 use std::io::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, Extension, Path, Request, State};
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     HeaderName, REFERRER_POLICY, SET_COOKIE, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -25,29 +28,31 @@ use maud::html;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::page::Page;
 pub use self::page::PageOptions;
+use self::page::{Page, PageDoor, Visitor};
+use self::people::{People, Unwelcome};
 use self::stream::follow_view;
-use crate::access::PageAccess;
+pub use self::tls::{PageTls, PageTlsFiles};
+use crate::access::{Denial, PageAccess};
 use crate::address::{Parameters, ViewName};
 use crate::assets;
-use crate::reports::{ActionRequest, PageReports, Unavailable};
+use crate::people::{PagePeople, PeopleLimits};
+use crate::reports::{PageReports, Unavailable};
+use crate::team::{ProxyCertificate, TeamAccess};
 use crate::view::{self, View, make_view, message_page, whole_page};
 
 /// What browsers may do with the page: nothing is loaded from elsewhere, no script or style stands in
-/// HTML, and nobody frames it.
+/// HTML, and no other page frames it.
 const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'";
 
 /// The most bytes of a form: a selection of a thousand sets.
 const FORM: usize = 512 << 10;
-/// The most sets of one selection.
-const SELECTED: usize = 1000;
 /// Answers below this size are not compressed.
 const SMALL: usize = 1024;
 
-/// Serves the page on a listener until it is stopped.
+/// Serves the page on a listener, for the one person who has started it, until it is stopped.
 pub async fn serve_page(
     listener: TcpListener,
     reports: Arc<dyn PageReports>,
@@ -55,25 +60,49 @@ pub async fn serve_page(
     options: PageOptions,
     stop: CancellationToken,
 ) {
-    let page = Arc::new(Page::new(reports, access, options, stop.clone()));
+    let limits = (stream::STREAMS, stream::KEPT);
+    let visitor = Visitor::new([0; 32], reports, options, limits, stop.child_token());
+    let page = Page::new(PageDoor::Own(access, Arc::new(visitor)), stop.clone());
+    connections::serve_connections(listener, router_of(page), None, stop).await;
+}
+
+/// Serves the page on a listener to all whom the proxy in front of it signs in, until it is stopped
+/// (PG-003).
+pub async fn serve_team(
+    listener: TcpListener,
+    people: Arc<dyn PagePeople>,
+    access: TeamAccess,
+    limits: PeopleLimits,
+    tls: Option<PageTls>,
+    stop: CancellationToken,
+) {
+    let people = People::new(people, limits, stop.clone());
+    let page = Page::new(PageDoor::Team(access, Arc::clone(&people)), stop.clone());
+    // For probes, which have no credentials and name another host: it says that there is a page.
+    let router = router_of(page).route("/healthz", get(async || "ok\n"));
+    let serving = connections::serve_connections(listener, router, tls.map(Arc::new), stop);
+    tokio::join!(serving, people.keep());
+}
+
+fn router_of(page: Page) -> Router {
+    let page = Arc::new(page);
     let guarded = Router::new()
         .route("/events", get(events))
         .route("/act/{verb}", get(preview).post(act))
         .fallback(show)
         .layer(middleware::from_fn_with_state(Arc::clone(&page), known))
         .layer(DefaultBodyLimit::max(FORM));
-    let router = Router::new()
+    Router::new()
         // Style and script are in every copy of the program, and no secret.
         .route("/assets/{name}", get(asset))
         .merge(guarded)
         .layer(middleware::from_fn_with_state(Arc::clone(&page), guard))
-        .with_state(page);
-    connections::serve_connections(listener, router, stop).await;
+        .with_state(page)
 }
 
 /// Refuses what is not for this page or comes from another one, and sets what browsers may do.
 async fn guard(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
-    let mut response = match page.access.check_origin(request.method(), request.headers()) {
+    let mut response = match page.check_origin(request.method(), request.headers()) {
         Err(denial) => refused(denial.status, denial.why),
         Ok(()) if !matches!(*request.method(), Method::GET | Method::POST) => {
             refused(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are answered")
@@ -95,15 +124,37 @@ async fn guard(State(page): State<Arc<Page>>, request: Request, next: Next) -> R
     response
 }
 
-/// Exchanges the token for the cookie, and refuses requests without one.
-async fn known(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
-    let asked = Parameters::parse(request.uri().query().unwrap_or_default());
-    if *request.method() == Method::GET && page.access.is_token(asked.text("start")) {
-        return exchanged(&page, request.uri(), &asked);
+/// Finds out who the request is of, and refuses it otherwise.
+async fn known(State(page): State<Arc<Page>>, mut request: Request, next: Next) -> Response {
+    let found = match &page.door {
+        PageDoor::Own(access, visitor) => {
+            let asked = Parameters::parse(request.uri().query().unwrap_or_default());
+            if *request.method() == Method::GET && access.is_token(asked.text("start")) {
+                return exchanged(access, request.uri(), &asked);
+            }
+            if !access.is_known(request.headers()) {
+                return not_signed_in();
+            }
+            Ok(Arc::clone(visitor))
+        }
+        PageDoor::Team(access, people) => {
+            let certificate = request.extensions().get::<ProxyCertificate>().copied();
+            match access.credentials(request.headers(), certificate.unwrap_or_default()) {
+                Ok(person) => people.visit(&person).await,
+                Err(Denial { status, why }) => Err(Unwelcome { status, why: why.to_owned() }),
+            }
+        }
+    };
+    match found {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
+        Err(Unwelcome { status, why }) => refused(status, &wavegate_net::redact::redact_text(&why)),
     }
-    if page.access.is_known(request.headers()) {
-        return next.run(request).await;
-    }
+}
+
+fn not_signed_in() -> Response {
     let why = html! {
         p { "Open the address that " code { "wavegate dashboard" } " has printed: it has the token of this start." }
         p class="quiet" { "After a restart of the program the former address and its cookie are void." }
@@ -114,7 +165,7 @@ async fn known(State(page): State<Arc<Page>>, request: Request, next: Next) -> R
 /// The cookie, and the way to the same address without the token. A page leads there, and not the
 /// answer itself: a browser sends such a cookie only where this page has led it, and not the one
 /// that had the link.
-fn exchanged(page: &Page, uri: &Uri, asked: &Parameters) -> Response {
+fn exchanged(access: &PageAccess, uri: &Uri, asked: &Parameters) -> Response {
     let path = uri.path();
     // Two slashes at its begin would name another host.
     let is_own = ViewName::of(path).is_some();
@@ -126,7 +177,7 @@ fn exchanged(page: &Page, uri: &Uri, asked: &Parameters) -> Response {
         p { a href=(to) { "Open the page" } }
     };
     let mut response = answer_html(StatusCode::OK, message_page("Signed in", &content), None);
-    if let Ok(cookie) = HeaderValue::from_str(&page.access.cookie()) {
+    if let Ok(cookie) = HeaderValue::from_str(&access.cookie()) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
@@ -145,7 +196,11 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
 }
 
 /// A view.
-async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
+async fn show(
+    State(page): State<Arc<Page>>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    request: Request,
+) -> Response {
     let _turn = page.answers.acquire().await;
     let Some(name) = ViewName::of(request.uri().path()) else {
         return refused(StatusCode::NOT_FOUND, "there is no such view");
@@ -155,8 +210,8 @@ async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
     }
     let query = request.uri().query().unwrap_or_default();
     let asked = Parameters::parse(query);
-    let context = page.context(Some(Timestamp::now()));
-    let (reports, context) = view::at_time(&page.reports, request.uri().path(), &asked, context);
+    let context = visitor.context(Some(&name), Some(Timestamp::now())).await;
+    let (reports, context) = view::at_time(&visitor.reports, request.uri().path(), &asked, context);
     let view = make_view(&reports, &name, &asked, &context).await;
     let is_live = context.clock.is_none();
     let stream = stream::stream_address(&name, request.uri(), context.state.revision);
@@ -166,14 +221,18 @@ async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
 }
 
 /// The changes of a view.
-async fn events(State(page): State<Arc<Page>>, uri: Uri) -> Response {
+async fn events(
+    State(page): State<Arc<Page>>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    uri: Uri,
+) -> Response {
     let asked = Parameters::parse(uri.query().unwrap_or_default());
     let (path, query) = asked.text("view").split_once('?').unwrap_or((asked.text("view"), ""));
     let Some(name) = ViewName::of(path) else {
         return refused(StatusCode::NOT_FOUND, "there is no such view");
     };
     let since = asked.text("since").parse().ok();
-    match follow_view(&page, name, Parameters::parse(query), since) {
+    match follow_view(&page, &visitor, name, Parameters::parse(query), since) {
         Some(body) => {
             let mut response = Response::new(body);
             let headers = response.headers_mut();
@@ -185,86 +244,72 @@ async fn events(State(page): State<Arc<Page>>, uri: Uri) -> Response {
 }
 
 /// What a verb will do.
-async fn preview(State(page): State<Arc<Page>>, Path(verb): Path<String>, uri: Uri) -> Response {
+async fn preview(
+    State(page): State<Arc<Page>>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    Path(verb): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
     let asked = Parameters::parse(uri.query().unwrap_or_default());
-    let action = match page.action(verb, &asked).await {
+    let action = match visitor.action(verb, &asked).await {
         Ok(action) => action,
         Err(response) => return *response,
     };
-    match page.reports.act(&action, false).await {
-        Ok(answer) => page.view(&view::action_view(&action, &answer, page.access.form_word())),
-        Err(error) => page.unavailable(&error),
+    let made = match page.form_word(&visitor, &headers) {
+        Ok(made) => made,
+        Err(denial) => return refused(denial.status, denial.why),
+    };
+    let mut response = match visitor.act(&action, false).await {
+        Ok(answer) => visitor.view(&view::action_view(&action, &answer, &made.word)).await,
+        Err(error) => return unavailable(&error),
+    };
+    if let Some(cookie) = made.cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
     }
+    response
 }
 
 /// Does it.
-async fn act(State(page): State<Arc<Page>>, Path(verb): Path<String>, form: Bytes) -> Response {
+async fn act(
+    State(page): State<Arc<Page>>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    Path(verb): Path<String>,
+    headers: HeaderMap,
+    form: Bytes,
+) -> Response {
     let text = String::from_utf8_lossy(&form);
     let asked = Parameters::parse(&text);
-    if !page.access.is_form_word(asked.text("word")) {
+    if !page.is_form_word(&visitor, &headers, asked.text("word")) {
         return refused(StatusCode::FORBIDDEN, "the request is not of a form of this page");
     }
-    let action = match page.action(verb, &asked).await {
+    let action = match visitor.action(verb, &asked).await {
         Ok(action) => action,
         Err(response) => return *response,
     };
-    match page.reports.act(&action, true).await {
-        Ok(answer) => page.view(&view::outcome_view(&action, &answer)),
-        Err(error) => page.unavailable(&error),
+    match visitor.act(&action, true).await {
+        Ok(answer) => visitor.view(&view::outcome_view(&action, &answer)).await,
+        Err(error) => unavailable(&error),
     }
 }
 
-impl Page {
-    /// What is asked for; an answer when it is refused.
-    async fn action(
-        &self,
-        verb: String,
-        asked: &Parameters,
-    ) -> Result<ActionRequest, Box<Response>> {
-        let refuse = |status, why| Err(Box::new(refused(status, why)));
-        if !self.options.allows_actions {
-            let why = "this page only shows: start it with --allow-actions to act on it";
-            return refuse(StatusCode::FORBIDDEN, why);
-        }
-        if view::verb_words(&verb).is_none() {
-            return refuse(StatusCode::NOT_FOUND, "there is no such verb");
-        }
-        let mut of = Vec::new();
-        for one in asked.all("set").take(SELECTED) {
-            let path = format!("/set/{one}");
-            let Some(ViewName::Rollout(object)) = ViewName::of(&path) else {
-                return refuse(StatusCode::BAD_REQUEST, "a set is NAMESPACE/NAME");
-            };
-            of.push(object);
-        }
-        if asked.text("all") == "waiting" {
-            let fleet =
-                self.reports.fleet().await.map_err(|error| Box::new(self.unavailable(&error)))?;
-            let waits = |phase: &str| phase == "AwaitingApproval";
-            let waiting =
-                fleet.iter().filter(|set| set.run.as_ref().is_some_and(|run| waits(&run.phase)));
-            of.extend(waiting.map(|set| set.of.clone()).take(SELECTED));
-        }
-        let text = |name: &str| asked.text(name).to_owned();
-        Ok(ActionRequest { verb, of, gate: text("gate"), reason: text("reason") })
-    }
-
+impl Visitor {
     /// A view with a word of the page, which is not compressed: the size of an answer says nothing
     /// about the word. Its form names the page that it is of, to that page alone: without a referrer
     /// it would be of none.
-    fn view(&self, view: &View) -> Response {
-        let context = self.context(Some(Timestamp::now()));
+    async fn view(&self, view: &View) -> Response {
+        let context = self.context(None, Some(Timestamp::now())).await;
         let mut response = answer_html(StatusCode::OK, whole_page(view, &context, None), None);
         let own = HeaderValue::from_static("same-origin");
         response.headers_mut().insert(REFERRER_POLICY, own);
         response
     }
+}
 
-    fn unavailable(&self, error: &Unavailable) -> Response {
-        let status = if error.is_missing { StatusCode::NOT_FOUND } else { StatusCode::BAD_GATEWAY };
-        let why = html! { p { (error.message) } p { a href="/" { "All ApplicationSets" } } };
-        answer_html(status, message_page("Not possible", &why), None)
-    }
+fn unavailable(error: &Unavailable) -> Response {
+    let status = if error.is_missing { StatusCode::NOT_FOUND } else { StatusCode::BAD_GATEWAY };
+    let why = html! { p { (error.message) } p { a href="/" { "All ApplicationSets" } } };
+    answer_html(status, message_page("Not possible", &why), None)
 }
 
 /// A refusal, in words.

@@ -1,8 +1,8 @@
 //! What an open page is sent: the parts of its view that changed, once the cluster has
-//! (PG-016). Pages with the same view share what is made of it.
+//! (PG-016). Pages of one person with the same view share what is made of it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -12,15 +12,15 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::page::{Made, Page};
+use super::page::{Made, Page, Visitor};
 use crate::address::{Parameters, ViewName, segment};
 use crate::view::parts::{Exchange, Part, Shown};
 use crate::view::{View, make_view};
 
-/// Open streams.
-const STREAMS: usize = 100;
+/// Open streams of all persons.
+pub(super) const STREAMS: usize = 100;
 /// Views whose parts are kept for the next stream.
-const KEPT: usize = 64;
+pub(super) const KEPT: usize = 64;
 /// The shortest time between two exchanges: what changes within is one.
 const FRAME: Duration = Duration::from_millis(150);
 /// The same for a view that is read from a cluster each time.
@@ -53,34 +53,49 @@ pub(super) fn stream_address(name: &ViewName, uri: &Uri, since: u64) -> Option<S
 }
 
 /// A stream that is counted until it is dropped.
-struct Place(Arc<Page>);
+struct Place(Arc<Page>, Arc<Visitor>);
+
+impl Place {
+    /// `None` when too many are open.
+    fn take(page: &Arc<Page>, visitor: &Arc<Visitor>) -> Option<Self> {
+        let count = |open: &AtomicUsize, most: usize| {
+            let more = |open| (open < most).then_some(open + 1);
+            open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
+        };
+        count(&page.open, STREAMS)?;
+        if count(&visitor.open, visitor.streams).is_none() {
+            page.open.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self(Arc::clone(page), Arc::clone(visitor)))
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.streams.open.fetch_sub(1, Ordering::Relaxed);
+        self.1.touch();
+        self.1.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The changes of a view since a revision, as server-sent events; `None` when too many are open.
 pub(super) fn follow_view(
     page: &Arc<Page>,
+    visitor: &Arc<Visitor>,
     name: ViewName,
     asked: Parameters,
     since: Option<u64>,
 ) -> Option<Body> {
-    let open = &page.streams.open;
-    let taken = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-        (open < STREAMS).then_some(open + 1)
-    });
-    taken.ok()?;
-    let place = Place(Arc::clone(page));
+    let place = Place::take(page, visitor)?;
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
         let closed = sender.clone();
         tokio::select! {
             () = closed.closed() => {}
             () = place.0.stop.cancelled() => {}
-            () = follow(&place.0, &name, &asked, since, &sender) => {}
+            () = place.1.ended.cancelled() => {}
+            () = follow(&place.1, &name, &asked, since, &sender) => {}
         }
     });
     let body = stream::unfold(receiver, |mut receiver| async move {
@@ -91,20 +106,20 @@ pub(super) fn follow_view(
 }
 
 async fn follow(
-    page: &Arc<Page>,
+    visitor: &Visitor,
     name: &ViewName,
     asked: &Parameters,
     since: Option<u64>,
     sender: &mpsc::Sender<Bytes>,
 ) {
-    let mut changes = page.reports.state();
+    let mut changes = visitor.reports.state();
     let key = format!("{name:?} {asked:?}");
     let mut shown = Shown::default();
     let mut is_first = true;
     loop {
         changes.mark_unchanged();
         let begin = Instant::now();
-        let (revision, parts, took) = page.made(&key, name, asked).await;
+        let (revision, parts, took) = visitor.made(&key, name, asked).await;
         // What the page was written with, it need not get again.
         if std::mem::take(&mut is_first) && since == Some(revision) {
             shown = Shown::of(&parts);
@@ -143,8 +158,8 @@ async fn send(sender: &mpsc::Sender<Bytes>, text: String) -> bool {
     matches!(tokio::time::timeout(READS, sender.send(Bytes::from(text))).await, Ok(Ok(())))
 }
 
-impl Page {
-    /// A view as it is now: made once for each revision, whoever shows it.
+impl Visitor {
+    /// A view as it is now: made once for each revision.
     async fn made(
         &self,
         key: &str,
@@ -152,14 +167,14 @@ impl Page {
         asked: &Parameters,
     ) -> (u64, Arc<Vec<Part>>, Duration) {
         let slot = {
-            let mut made = self.streams.made.lock().await;
-            if made.len() >= KEPT && !made.contains_key(key) {
+            let mut made = self.made.lock().await;
+            if made.len() >= self.kept && !made.contains_key(key) {
                 made.clear();
             }
             Arc::clone(made.entry(key.to_owned()).or_default())
         };
         let mut slot = slot.lock().await;
-        let context = self.context(None);
+        let context = self.context(Some(name), None).await;
         let revision = context.state.revision;
         if slot.revision != Some(revision) {
             let begin = Instant::now();

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::actions::verb_buttons;
 use super::context::{View, ViewContext};
 use super::parts::Part;
 use super::rollout::{links, wait_row};
@@ -55,11 +56,7 @@ fn head(app: &ApplicationDocument, context: &ViewContext) -> Markup {
                 @for link in &app.links { span { (external(link)) } }
             }
             @if context.allows_actions {
-                p class="buttons" {
-                    @for (verb, title) in [("sync", "Sync"), ("refresh-app", "Refresh"), ("terminate", "Terminate"), ("skip", "Skip"), ("unskip", "Undo skip"), ("retry-app", "Retry")] {
-                        a class="button" href={ "/act/" (verb) "?set=" (app.of.namespace) "/" (app.of.name) } data-dialog { (title) "…" }
-                    }
-                }
+                (verb_buttons(&["sync", "refresh-app", "terminate", "skip", "unskip", "retry-app"], &app.of, false, context))
             }
         }
     }

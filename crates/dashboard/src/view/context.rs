@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::parts::Part;
+use crate::permissions::VerbPermissions;
 use crate::reports::{KnownState, PageClock};
 
 /// What every view is made with.
@@ -12,6 +13,8 @@ pub(crate) struct ViewContext {
     pub now: Option<Timestamp>,
     /// Whether buttons are shown.
     pub allows_actions: bool,
+    /// What the person may do in the namespace of the view.
+    pub permissions: VerbPermissions,
     pub state: KnownState,
     pub place: String,
     /// The time of what was recorded, with the path of the view; none of a cluster.

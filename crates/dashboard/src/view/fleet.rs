@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
+use super::actions::selection_buttons;
 use super::context::{View, ViewContext};
 use super::heads::{badges, bar};
 use super::parts::Part;
@@ -179,9 +180,7 @@ fn head(fleet: &[Arc<RolloutDocument>], filter: &Filter<'_>, context: &ViewConte
                 input type="text" name="label" value=(filter.label) placeholder="label=value" aria-label="Label" autocomplete="off" spellcheck="false";
                 button type="submit" { "Show" }
             }
-            @if context.allows_actions && is_gated {
-                a class="button" href="/act/approve?all=waiting" data-dialog { "Approve all that wait…" }
-            }
+            @if context.allows_actions { (selection_buttons(is_gated, filter.label)) }
         }
     }
 }

@@ -17,7 +17,7 @@ mod words;
 
 use std::sync::Arc;
 
-pub(crate) use self::actions::{action_view, outcome_view, verb_words};
+pub(crate) use self::actions::{action_view, is_verb_of_sets, outcome_view, verb_words};
 pub(crate) use self::clock::at_time;
 pub(crate) use self::context::{View, ViewContext};
 pub(crate) use self::history::charts_view;

@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::actions::set_buttons;
 use super::context::{View, ViewContext};
 use super::heads::{badges, bar, tabs};
 use super::history::{failures, gates, timeline};
@@ -115,44 +116,7 @@ fn now(set: &RolloutDocument, context: &ViewContext) -> Markup {
             }
             (conditions(&set.conditions))
             @for note in &set.notes { p class="quiet" { (text(note)) } }
-            @if context.allows_actions { (buttons(set)) }
-        }
-    }
-}
-
-/// The verbs that make sense now first; whether one does is said when it is chosen.
-fn buttons(set: &RolloutDocument) -> Markup {
-    let phase = set.run.as_ref().map_or("", |run| run.phase.as_str());
-    let holds = set.conditions.iter().any(|(kind, _)| kind == "DeletionsHeld");
-    let is_stuck = set.attention == Attention::Person;
-    let verbs: &[(&str, &str)] = match phase {
-        "AwaitingApproval" => &[
-            ("approve", "Approve"),
-            ("pause", "Pause"),
-            ("abort", "Abort"),
-            ("rollback", "Roll back"),
-        ],
-        "Paused" => &[("resume", "Resume"), ("abort", "Abort"), ("rollback", "Roll back")],
-        "Held" => &[("retry", "Retry"), ("rollback", "Roll back"), ("abort", "Abort")],
-        "Progressing" | "Soaking" if is_stuck => {
-            &[("retry", "Retry"), ("rollback", "Roll back"), ("pause", "Pause"), ("abort", "Abort")]
-        }
-        "Progressing" | "Soaking" => {
-            &[("pause", "Pause"), ("abort", "Abort"), ("rollback", "Roll back")]
-        }
-        "Aborted" | "RolledBack" => &[("retry", "Retry"), ("rollback", "Roll back")],
-        _ if set.paused.is_empty() => &[("pause", "Pause"), ("refresh", "Refresh")],
-        _ => &[("resume", "Resume"), ("refresh", "Refresh")],
-    };
-    let of = format!("set={}/{}", segment(&set.of.namespace), segment(&set.of.name));
-    html! {
-        p class="buttons" {
-            @for (index, (verb, title)) in verbs.iter().enumerate() {
-                a class={ "button" @if index == 0 && is_stuck { " first" } } href={ "/act/" (verb) "?" (of) } data-dialog { (title) "…" }
-            }
-            @if holds {
-                a class="button" href={ "/act/approve-deletions?" (of) } data-dialog { "Approve deletions…" }
-            }
+            @if context.allows_actions { (set_buttons(set, context)) }
         }
     }
 }

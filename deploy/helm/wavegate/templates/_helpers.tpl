@@ -16,6 +16,16 @@ app.kubernetes.io/name: {{ if .Values.redis.address }}argocd-application-control
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Labels of the page, whose Pods are no controllers. */}}
+{{- define "wavegate.dashboard.labels" -}}
+{{ include "wavegate.labels" . | replace "app.kubernetes.io/name: wavegate\n" "app.kubernetes.io/name: wavegate-dashboard\n" }}
+{{- end }}
+
+{{- define "wavegate.dashboard.selector" -}}
+app.kubernetes.io/name: wavegate-dashboard
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "wavegate.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default .Values.fullname }}
 {{- end }}

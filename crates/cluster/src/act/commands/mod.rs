@@ -4,3 +4,4 @@ pub mod manifests;
 pub mod operation;
 pub mod refresh;
 pub mod requests;
+pub mod reviews;
