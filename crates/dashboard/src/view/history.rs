@@ -64,19 +64,46 @@ fn first_revision(all: &[crate::reports::RevisionDocument]) -> Markup {
     }
 }
 
-/// How often, how long, how many failed.
+fn second_of(time: &str) -> Option<i64> {
+    time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
+}
+
+/// The middle of some durations, in words.
+fn middle(mut seconds: Vec<i64>) -> String {
+    seconds.sort_unstable();
+    seconds.get(seconds.len() / 2).map_or_else(|| "–".to_owned(), |middle| human((*middle).max(0)))
+}
+
+/// How long it took from the first failure of a run until one was complete, of runs with the newest
+/// first.
+fn recoveries(runs: &[RunDocument]) -> Vec<i64> {
+    let failure = |run: &RunDocument| {
+        let failed = run.timeline.iter().find(|entry| entry.what == "Failed");
+        second_of(failed?.at.as_deref()?)
+    };
+    let found = runs.iter().enumerate().filter_map(|(at, run)| {
+        let failed = failure(run)?;
+        let complete = runs[..=at].iter().rev().find(|later| later.phase == "Complete")?;
+        Some(second_of(&complete.ended_at)?.saturating_sub(failed))
+    });
+    found.collect()
+}
+
+/// How often, how long, how many failed, and how long until all was well again.
 fn figures(runs: &[RunDocument]) -> Markup {
     let last = &runs[..runs.len().min(FIGURES)];
     let ended = last.iter().filter(|run| !run.ended_at.is_empty());
-    let mut seconds: Vec<i64> = ended.filter_map(|run| run.duration_seconds).collect();
-    seconds.sort_unstable();
+    let seconds: Vec<i64> = ended.filter_map(|run| run.duration_seconds).collect();
+    let starts: Vec<i64> = last.iter().filter_map(|run| second_of(&run.started_at)).collect();
+    let between = starts.windows(2).map(|pair| pair[0].saturating_sub(pair[1])).collect();
     let failed = last.iter().filter(|run| run.failed > 0).count();
-    let middle = seconds.get(seconds.len() / 2).copied();
     html! {
         dl id="figures" class="figures" {
             div { dt { "Runs" } dd { (last.len()) } }
-            div { dt { "Usual duration" } dd { (middle.map_or_else(|| "–".to_owned(), human)) } }
+            div { dt { "One in" } dd { (middle(between)) } }
+            div { dt { "Usual duration" } dd { (middle(seconds)) } }
             div { dt { "With failures" } dd { (failed) } }
+            div { dt { "Time to recover" } dd { (middle(recoveries(last))) } }
         }
     }
 }

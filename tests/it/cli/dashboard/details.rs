@@ -291,3 +291,33 @@ async fn pg_018_after_a_rollback_and_when_complete() {
     assert!(!body.contains("/set/argocd/done\""), "{body}");
     assert!(!page.get("/?step=7").await.body.contains("/set/argocd/shared\""));
 }
+
+/// PG-014: figures over the last runs: how often, how long, how many failed, time to recover.
+#[tokio::test(flavor = "multi_thread")]
+async fn pg_014_figures_over_the_last_runs() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let run = |hour: u32, phase: &str, failed: bool| {
+        let failure = json!([{"at": format!("2026-01-02T0{hour}:10:00Z"), "what": "Failed", "subject": "a", "by": "", "message": "it is Degraded"}]);
+        json!({
+            "phase": phase, "total": 2, "done": 2, "failed": i64::from(failed),
+            "startedAt": format!("2026-01-02T0{hour}:00:00Z"), "endedAt": format!("2026-01-02T0{hour}:20:00Z"),
+            "timeline": if failed { failure } else { json!([]) },
+        })
+    };
+    world.run(&owner, "shop-1", run(1, "Complete", false)).await;
+    world.run(&owner, "shop-2", run(3, "RolledBack", true)).await;
+    world.run(&owner, "shop-3", run(5, "Complete", false)).await;
+    let page = PageServer::start(&world, &[]).await;
+    page.until("/set/argocd/shop/history", "shop-1").await;
+    page.until("/set/argocd/shop/history", "shop-2").await;
+    let body = page.until("/set/argocd/shop/history", "shop-3").await;
+    for part in [
+        "<dt>One in</dt><dd>120m</dd>",
+        "<dt>Usual duration</dt><dd>20m</dd>",
+        "<dt>With failures</dt><dd>1</dd>",
+        "<dt>Time to recover</dt><dd>130m</dd>",
+    ] {
+        says(&body, part);
+    }
+}
