@@ -6,6 +6,7 @@ mod people;
 mod selection;
 mod stream;
 mod tls;
+mod visitor;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -28,11 +29,12 @@ use maud::html;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::page::PageOptions;
-use self::page::{Page, PageDoor, Visitor};
+use self::page::{Page, PageDoor};
 use self::people::{People, Unwelcome};
 use self::stream::follow_view;
 pub use self::tls::{PageTls, PageTlsFiles};
+pub use self::visitor::PageOptions;
+use self::visitor::Visitor;
 use crate::access::{Denial, PageAccess};
 use crate::address::{Parameters, ViewName};
 use crate::assets;

@@ -1,35 +1,19 @@
 //! What every request needs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 
 use axum::http::{HeaderMap, Method};
-use jiff::Timestamp;
-use parking_lot::Mutex as Lock;
-use tokio::sync::{Mutex, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::people::People;
+use super::visitor::Visitor;
 use crate::access::{Denial, PageAccess};
-use crate::address::ViewName;
-use crate::people::PersonKey;
-use crate::reports::PageReports;
 use crate::team::{FormWord, TeamAccess};
-use crate::view::ViewContext;
-use crate::view::parts::Part;
 
 /// Requests that are answered at the same time; others wait.
 const ANSWERS: usize = 16;
-
-/// What the page may do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PageOptions {
-    /// Verbs are offered, and done.
-    pub allows_actions: bool,
-}
 
 /// Who may ask.
 pub(super) enum PageDoor {
@@ -46,33 +30,6 @@ pub(super) struct Page {
     pub open: AtomicUsize,
     pub answers: Semaphore,
     pub stop: CancellationToken,
-}
-
-/// A person with what only this person may read. Nothing of it is shared with another one, the views
-/// that were made included.
-pub(super) struct Visitor {
-    pub key: PersonKey,
-    pub reports: Arc<dyn PageReports>,
-    pub options: PageOptions,
-    /// The most open streams.
-    pub streams: usize,
-    /// Open streams.
-    pub open: AtomicUsize,
-    pub made: Mutex<BTreeMap<String, Arc<Mutex<Made>>>>,
-    /// The most views that are kept.
-    pub kept: usize,
-    /// The person is signed out: streams end.
-    pub ended: CancellationToken,
-    used: Lock<Instant>,
-}
-
-/// A view as it was last made.
-#[derive(Default)]
-pub(super) struct Made {
-    /// The revision of the cluster that it is of.
-    pub revision: Option<u64>,
-    pub parts: Arc<Vec<Part>>,
-    pub took: Duration,
 }
 
 impl Page {
@@ -103,62 +60,6 @@ impl Page {
         match &self.door {
             PageDoor::Own(access, _) => access.is_form_word(given),
             PageDoor::Team(access, _) => access.is_form_word(&visitor.key, headers, given),
-        }
-    }
-}
-
-impl Visitor {
-    /// One who may have so many streams and views.
-    pub fn new(
-        key: PersonKey,
-        reports: Arc<dyn PageReports>,
-        options: PageOptions,
-        (streams, kept): (usize, usize),
-        ended: CancellationToken,
-    ) -> Self {
-        Self {
-            key,
-            reports,
-            options,
-            streams,
-            open: AtomicUsize::new(0),
-            made: Mutex::default(),
-            kept,
-            ended,
-            used: Lock::new(Instant::now()),
-        }
-    }
-
-    /// What a view is made with at this time. What the person may do is asked for where it matters.
-    pub async fn context(&self, name: Option<&ViewName>, now: Option<Timestamp>) -> ViewContext {
-        let allows_actions = self.options.allows_actions;
-        let permissions = match name {
-            Some(ViewName::Rollout(of) | ViewName::Application(of)) if allows_actions => {
-                self.reports.permissions(&of.namespace).await.unwrap_or_default()
-            }
-            _ => Default::default(),
-        };
-        let state = self.reports.state().borrow().clone();
-        ViewContext {
-            now,
-            allows_actions,
-            permissions,
-            state,
-            place: self.reports.place(),
-            clock: None,
-        }
-    }
-
-    /// It is in use now.
-    pub fn touch(&self) {
-        *self.used.lock() = Instant::now();
-    }
-
-    /// The time since it was last used; none while a page of it is open.
-    pub fn unused(&self) -> Duration {
-        match self.open.load(Ordering::Relaxed) {
-            0 => self.used.lock().elapsed(),
-            _ => Duration::ZERO,
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::page::{PageOptions, Visitor};
+use super::visitor::{PageOptions, Visitor};
 use crate::people::{
     PagePeople, PeopleLimits, PersonCredentials, PersonKey, PersonSession, SessionCheck,
     SignInError,

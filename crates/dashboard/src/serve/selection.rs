@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::page::Visitor;
+use super::visitor::Visitor;
 use super::{refused, unavailable};
 use crate::address::{Parameters, ViewName};
 use crate::permissions::VerbPermissions;

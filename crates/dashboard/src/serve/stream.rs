@@ -12,7 +12,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::page::{Made, Page, Visitor};
+use super::page::Page;
+use super::visitor::{Made, Visitor};
 use crate::address::{Parameters, ViewName, segment};
 use crate::view::parts::{Exchange, Part, Shown};
 use crate::view::{View, make_view};

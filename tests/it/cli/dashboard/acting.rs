@@ -167,7 +167,11 @@ async fn pg_020_runs_are_retried_reduced_taken_back_and_aborted() {
     world.run(&owner, "bank-1", moving).await;
     done("abort", "bank", "abort -n argocd bank").await;
     let aborted = world.get("RolloutRun", "bank-1").await["spec"]["abort"].clone();
-    assert_eq!((&aborted["by"], &aborted["terminate"]), (&json!("ann"), &Value::Null), "{aborted}");
+    assert_eq!(
+        (&aborted["by"], &aborted["terminate"]),
+        (&json!("ann"), &json!(false)),
+        "{aborted}"
+    );
     page.until("/set/argocd/shop", "ann").await;
 }
 
