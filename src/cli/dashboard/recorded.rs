@@ -216,10 +216,10 @@ impl PageReports for FleetMoment {
     fn at_time(&self, asked: &str) -> Option<TimedReports> {
         let RecordedFleet { start, end, .. } = *self.fleet;
         let seconds: Option<i64> = asked.parse().ok();
-        let asked = seconds.and_then(|seconds| {
-            Timestamp::from_second(start.as_second().checked_add(seconds)?).ok()
-        });
-        let now = asked.unwrap_or(end).clamp(start, end);
+        // The clock has whole seconds: the last one is the end.
+        let is_before = |seconds: &i64| *seconds < end.as_second() - start.as_second();
+        let at = seconds.filter(is_before).map(|seconds| start.as_second() + seconds.max(0));
+        let now = at.and_then(|at| Timestamp::from_second(at).ok()).unwrap_or(end).max(start);
         Some(TimedReports {
             reports: Arc::new(Self::at(&self.fleet, now)),
             clock: PageClock { start, end, now },

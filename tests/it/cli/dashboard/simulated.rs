@@ -25,6 +25,9 @@ async fn pg_002_the_clock_of_a_simulation_is_in_the_address() {
 
     let end = page.get(&set).await.body;
     says(&end, "Complete");
+    // The last second of the clock is the end, too.
+    let last = fleet.split("min=\"0\" max=\"").nth(1).unwrap().split('"').next().unwrap();
+    says(&page.get(&format!("{set}?at={last}")).await.body, "all 2 steps are complete");
     // In the middle it waits for the approval, and so do the links from there.
     let middle = page.get(&format!("{set}?at=1800")).await.body;
     says(&middle, "AwaitingApproval");
