@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::watch;
 
-use super::live::LiveCluster;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::cluster::controller::{Controller, ControllerArgs};
 use crate::cli::cluster::live_app::control_plane_of;
 use crate::cli::console::error::Error;
 use crate::cli::files::repositories::OpenedRepositories;
+use crate::cli::runs::ReportedSet;
+use wavegate_api::Raw;
 use wavegate_api::sources::{InEffect, compared_revisions};
-use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::access::project_of;
 use wavegate_controller::credentials::RepositorySecrets;
-use wavegate_dashboard::reports::{RevisionDocument, RunDocument};
+use wavegate_dashboard::reports::{KnownState, RevisionDocument, RunDocument};
 use wavegate_source::CommitWords;
 
 /// The revisions of a run that are shown, from and to.
@@ -29,15 +30,22 @@ const MOST: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct KnownCommits(Mutex<BTreeMap<String, Option<CommitWords>>>);
 
-impl LiveCluster {
-    /// Gives revisions the words of their commits, and reads those that are not known yet.
-    pub(super) fn name_commits(&self, of: &ObjectKey, runs: &mut [RunDocument]) {
+impl KnownCommits {
+    /// Gives revisions the words of their commits, and reads those that are not known yet, of the set
+    /// that `found` gives; `state` counts what became known.
+    pub(super) fn name_commits(
+        self: &Arc<Self>,
+        runs: &mut [RunDocument],
+        connection: ClusterConnection,
+        found: impl FnOnce() -> Option<ReportedSet>,
+        state: &watch::Sender<KnownState>,
+    ) {
         let shown = runs
             .iter_mut()
             .flat_map(|run| run.from.iter_mut().take(SHOWN).chain(run.to.iter_mut().take(SHOWN)));
         let mut unknown = Vec::new();
         {
-            let mut known = self.commits.0.lock();
+            let mut known = self.0.lock();
             for revision in shown.filter(|one| is_commit(&one.revision)) {
                 match known.get(&revision.revision) {
                     Some(words) => put(revision, words.as_ref()),
@@ -52,9 +60,8 @@ impl LiveCluster {
         if unknown.is_empty() {
             return;
         }
-        let Some((found, _)) = self.reported(of) else { return };
-        let connection = self.connection.in_namespace(&of.namespace);
-        let (commits, state) = (Arc::clone(&self.commits), self.state.clone());
+        let Some(found) = found() else { return };
+        let (commits, state) = (Arc::clone(self), state.clone());
         tokio::task::spawn_blocking(move || {
             tokio::runtime::Handle::current().block_on(async {
                 let mut has_read = false;

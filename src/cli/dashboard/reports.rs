@@ -70,6 +70,12 @@ impl LiveCluster {
         self.connection.in_namespace(namespace)
     }
 
+    /// Gives the runs of a set the words of their commits.
+    fn name_commits(&self, key: &ObjectKey, runs: &mut [RunDocument]) {
+        let found = || self.reported(key).map(|(found, _)| found);
+        self.commits.name_commits(runs, self.at(&key.namespace), found, &self.state);
+    }
+
     /// Other owners of what an Application of a set deploys.
     fn owners_beside(&self, of: &PageObject, wait: &WaitDocument) -> Vec<PageObject> {
         let live = self.application(&ObjectKey::new(&of.namespace, &wait.application));

@@ -75,7 +75,7 @@ pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     }
     drop(log);
     if let Some(file) = &args.export {
-        page::export(file, &course::timeline(&case, &history))?;
+        write(file, &page::exported_chart(&course::timeline(&case, &history)))?;
     }
     let mut histories = vec![history];
     let is_complete = if args.runs == 1 {

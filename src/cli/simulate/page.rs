@@ -1,16 +1,15 @@
 //! `simulate --dashboard` and `--export`: the page over what was simulated (PG-002, PG-014).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use kube_sim::{EventType, RecordedRequest};
 use parking_lot::Mutex;
 
+use super::course;
 use super::drawn::chart_document;
 use super::scenario::SimulationCase;
 use super::timeline::Timeline;
-use super::{course, write};
 use crate::cli::console::output;
 use crate::cli::dashboard::{FleetMoment, OpenPage, RecordedFleet, RecordedObject};
 use crate::cli::rollout_view::events::Watched;
@@ -114,12 +113,10 @@ pub(super) fn serve(
     code
 }
 
-/// Writes the chart as a file that shows it without a server.
-pub(super) fn export(file: &Path, timeline: &Timeline) -> anyhow::Result<()> {
+/// The chart as a file that shows it without a server.
+pub(super) fn exported_chart(timeline: &Timeline) -> String {
     let charts: Vec<_> =
         timeline.sets.iter().map(|set| (set.key(), chart_document(timeline, set))).collect();
     let title = format!("Simulated rollout of {}", timeline.title());
-    let html = export_charts(&title, &timeline.outcome, timeline.is_complete, &charts);
-    write(file, &html)?;
-    Ok(())
+    export_charts(&title, &timeline.outcome, timeline.is_complete, &charts)
 }

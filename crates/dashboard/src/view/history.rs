@@ -6,8 +6,9 @@ use super::chart::chart;
 use super::context::{View, ViewContext};
 use super::heads::head;
 use super::parts::Part;
-use super::rollout::revisions;
-use super::words::{age, command_to_copy, counted, human, names, revision, shape, text, until};
+use super::words::{
+    age, command_to_copy, counted, human, names, revision, revisions, shape, text, until,
+};
 use crate::address::{segment, set_path};
 use crate::reports::{
     CellState, ChartDocument, FailureDocument, GateDocument, HappeningDocument, PageObject,

@@ -8,8 +8,8 @@ use super::heads::{badges, bar, tabs};
 use super::history::{failures, gates, timeline};
 use super::parts::Part;
 use super::words::{
-    advice, age, class_of, commit_words, conditions, counted, last_lines, names, revision, shape,
-    text, until, word_of,
+    advice, age, class_of, conditions, counted, last_lines, names, revisions, shape, text, until,
+    word_of,
 };
 use crate::address::{application_path, segment, set_path};
 use crate::reports::{
@@ -75,19 +75,6 @@ fn head(set: &RolloutDocument, context: &ViewContext) -> Markup {
             }
             (bar(set))
         }
-    }
-}
-
-/// Revisions with the words of their commits.
-pub(super) fn revisions(all: &[crate::reports::RevisionDocument]) -> Markup {
-    html! {
-        @for (index, one) in all.iter().take(3).enumerate() {
-            @if index > 0 { ", " }
-            code { (revision(&one.revision)) }
-            (commit_words(one))
-        }
-        @if all.len() > 3 { " and " (all.len() - 3) " more" }
-        @if all.is_empty() { "nothing" }
     }
 }
 

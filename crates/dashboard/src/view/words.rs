@@ -32,8 +32,21 @@ pub(super) fn last_lines(lines: &str) -> String {
     text(end.trim_end())
 }
 
+/// Revisions with the words of their commits.
+pub(super) fn revisions(all: &[RevisionDocument]) -> Markup {
+    html! {
+        @for (index, one) in all.iter().take(3).enumerate() {
+            @if index > 0 { ", " }
+            code { (revision(&one.revision)) }
+            (commit_words(one))
+        }
+        @if all.len() > 3 { " and " (all.len() - 3) " more" }
+        @if all.is_empty() { "nothing" }
+    }
+}
+
 /// Subject and author of the commit of a revision, where they are known.
-pub(super) fn commit_words(revision: &RevisionDocument) -> Markup {
+fn commit_words(revision: &RevisionDocument) -> Markup {
     html! {
         @if !revision.subject.is_empty() {
             " " span class="subject" { (text(&revision.subject)) }
