@@ -15,7 +15,6 @@ use crate::git::command::{Call, Remote, too_large};
 use crate::git::gitmodules::{Submodule, urls};
 use crate::git::lfs;
 use crate::git::refs::{Revision, is_full_hash};
-use crate::git::repositories::CommitWords;
 use crate::process::run::disk_use;
 
 /// Number of fetches before the repository is created again, since each fetch adds a pack.
@@ -39,6 +38,15 @@ const DIRECTORY_BYTES: u64 = 4096;
 
 /// Limit on the bytes of a file listing: enough for 200,000 files with paths of 250 bytes.
 const LISTING_LIMIT: usize = 64 << 20;
+
+/// What a commit says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommitWords {
+    /// The name of its author.
+    pub author: String,
+    /// The first line of its message.
+    pub subject: String,
+}
 
 /// The local directory of one repository, and its state.
 #[derive(Debug)]

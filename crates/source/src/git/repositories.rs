@@ -40,8 +40,6 @@ use crate::packages::Surroundings;
 use crate::snapshot;
 use wavegate_api::repository::signature::Signature;
 
-pub use self::words::CommitWords;
-
 /// Longest accepted `targetRevision`, in bytes.
 const MAX_REVISION: usize = 256;
 

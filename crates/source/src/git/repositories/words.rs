@@ -3,15 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{GitRepositories, RepoCredentials, Revision, SourceError, is_full_hash};
-
-/// What a commit says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CommitWords {
-    /// The name of its author.
-    pub author: String,
-    /// The first line of its message.
-    pub subject: String,
-}
+use crate::git::objects::CommitWords;
 
 impl GitRepositories {
     /// What a commit says of itself; `None` of a directory, which has none.
