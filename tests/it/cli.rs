@@ -50,6 +50,7 @@ mod providers_live;
 mod providers_pages;
 mod providers_tls;
 mod proxy;
+mod reading_ahead;
 mod redis_settings;
 mod repeated;
 mod secrets;

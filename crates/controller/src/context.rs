@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::Client;
 
 use super::metrics::Metrics;
+use super::prefetch::Prefetches;
 use wavegate_cluster::act::events::Recorder;
 use wavegate_cluster::watch::control_plane::{ControlPlane, WatchedScope};
 use wavegate_cluster::watch::counted;
@@ -27,6 +28,8 @@ pub struct Core {
     pub recorder: Recorder,
     /// The metrics.
     pub metrics: Metrics,
+    /// What is read ahead of the writes of ApplicationSets.
+    pub(crate) prefetches: Prefetches,
     /// Whether this process may write now; `None` for always.
     pub may_write: Option<MayWrite>,
 }
@@ -51,7 +54,8 @@ impl Core {
         );
         let client = counted::counted_client(client, metrics.requests());
         let recorder = Recorder::new(client.clone(), clock.clone());
-        Self { client, clock, control_plane, recorder, metrics, may_write: None }
+        let prefetches = Prefetches::default();
+        Self { client, clock, control_plane, recorder, metrics, prefetches, may_write: None }
     }
 
     /// The same, which writes only while it may.

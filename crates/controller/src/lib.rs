@@ -23,6 +23,7 @@ pub mod leader;
 pub mod live_settings;
 pub mod metrics;
 pub mod orphans;
+mod prefetch;
 mod runtime;
 pub mod serve;
 pub mod settings;

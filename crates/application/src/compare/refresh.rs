@@ -52,7 +52,7 @@ pub struct Intervals {
 
 impl Intervals {
     /// How old a cached revision may be, unless the newest one is requested.
-    fn fresh(&self) -> Duration {
+    pub fn revision_age(&self) -> Duration {
         let quarter = self.revision / 4;
         if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
     }
@@ -233,7 +233,7 @@ impl Reason {
         match is_newest && !(self.accepts_synced && is_synced()) {
             // A response to any request that was sent after this one.
             true => self.age(request, now),
-            false => intervals.fresh(),
+            false => intervals.revision_age(),
         }
     }
 

@@ -28,6 +28,7 @@ mod left_hooks;
 mod observe;
 mod orphans;
 mod predictions;
+mod prefetch;
 mod project_deletion;
 mod projects;
 mod queue;
@@ -152,6 +153,7 @@ pub async fn run_with(
         () = triggers::run_trust(&ctx) => {}
         () = forward(ctx.clone(), triggered) => {}
         () = project_deletion::run(ctx.clone()) => {}
+        () = prefetch::run(ctx.clone()) => {}
         () = run_readers(&ctx, of_trees, stop.clone()) => {}
         () = work => {}
     }

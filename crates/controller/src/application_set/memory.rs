@@ -1,7 +1,7 @@
 //! The cached state of an ApplicationSet between reconciles.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -88,6 +88,8 @@ pub struct SetMemory {
     pub(super) absent_settings: Vec<&'static str>,
     /// What policies and runs say of its rollout.
     pub(super) run_observation: RunObservation,
+    /// What was generated when its sources were read ahead.
+    pub(super) read_ahead: Weak<Generated>,
     /// What the last reconcile has written, if some was left for this one.
     pub part: WrittenPart,
     /// How long events are gathered before the next reconcile.

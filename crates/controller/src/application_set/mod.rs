@@ -15,6 +15,7 @@
 
 mod context;
 mod dry_run;
+mod giving_way;
 mod in_flight;
 mod log;
 mod memory;

@@ -32,6 +32,7 @@ use wavegate_cluster::watch::object::StoredObject;
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, NextReconcile};
 use wavegate_rollout::application_set::deletion::{Presence, Stuck};
+use wavegate_rollout::application_set::generate::generated::Wanted;
 use wavegate_rollout::application_set::reconcile;
 use wavegate_rollout::application_set::status::error_status;
 use wavegate_rollout::application_set::status::events::{self, SetEvent};
@@ -85,6 +86,7 @@ pub async fn reconcile(
         write_annotations(&set, context, annotations).await?;
         return Ok(Reconciled { next: NextReconcile::Again, has_changed: true });
     }
+    read_ahead(&set, context, memory, &decision);
     if !set.is_deleting {
         run_record::restore_owners(&set, &mut memory.run_observation, context).await;
     }
@@ -165,6 +167,24 @@ pub async fn reconcile(
         return Ok(Reconciled { next, has_changed: true });
     }
     Ok(Reconciled { next: recorded.next, has_changed })
+}
+
+/// Asks for the sources of the first Applications that are written, once for what was generated.
+fn read_ahead(
+    set: &StoredApplicationSet,
+    context: &Context,
+    memory: &mut SetMemory,
+    decision: &Decision,
+) {
+    let Some(generated) = &memory.generated else { return };
+    let newest = Arc::downgrade(generated);
+    if memory.read_ahead.ptr_eq(&newest) {
+        return;
+    }
+    let wanted = |name: &str| generated.get(name).map(Wanted::original);
+    if context.core.prefetches.ask_for(&set.id.namespace, &decision.writes, wanted) {
+        memory.read_ahead = newest;
+    }
 }
 
 /// A decision, and what it is based on.
