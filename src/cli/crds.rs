@@ -14,6 +14,7 @@ use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::console::error::Error;
 use crate::cli::console::output;
 use crate::cli::watch::args::timeout;
+use wavegate_api::Raw as _;
 use wavegate_api::crds::{KINDS, all_definitions, definition_yaml};
 use wavegate_cluster::watch::failure::{error_reason, has_code};
 use wavegate_cluster::watch::object::{StoredObject, kind_api, kind_resource};
@@ -102,7 +103,7 @@ fn title(definition: &CustomResourceDefinition) -> String {
 }
 
 /// Why a kind is not served.
-enum Missing {
+pub(super) enum Missing {
     /// It may be soon.
     Yet(String),
     /// Waiting is of no use.
@@ -129,7 +130,7 @@ async fn look(client: &Client, definition: &CustomResourceDefinition) -> Option<
         }
         Err(error) => return unread(&error),
     };
-    if let Some(missing) = not_established(definition, &found) {
+    if let Some(missing) = not_established(&found) {
         return Some(missing);
     }
     // Established first, served by each handler a moment later.
@@ -144,7 +145,7 @@ async fn look(client: &Client, definition: &CustomResourceDefinition) -> Option<
 }
 
 /// What a definition in the cluster lacks.
-fn not_established(definition: &CustomResourceDefinition, found: &Value) -> Option<Missing> {
+pub(super) fn not_established(found: &Value) -> Option<Missing> {
     let mut found = found.clone();
     if let Some(fields) = found.as_object_mut() {
         fields.insert("apiVersion".to_owned(), "apiextensions.k8s.io/v1".into());
@@ -155,7 +156,8 @@ fn not_established(definition: &CustomResourceDefinition, found: &Value) -> Opti
         health::Status::Healthy => None,
         // The names are taken: nothing changes by itself.
         health::Status::Degraded if health.message.contains("names") => {
-            Some(Missing::Refused(Error::check("is not served", title(definition), health.message)))
+            let place = format!("CustomResourceDefinition {}", found.name());
+            Some(Missing::Refused(Error::check("is not served", place, health.message)))
         }
         _ => Some(Missing::Yet(health.message)),
     }
@@ -170,9 +172,8 @@ mod tests {
     /// Each definition begins without conditions, at which `kubectl wait` fails.
     #[test]
     fn a_definition_without_conditions_is_waited_for() {
-        let definition = all_definitions().remove(0);
         let of = |status: Value| {
-            let found = not_established(&definition, &json!({"status": status}));
+            let found = not_established(&json!({"status": status}));
             match found {
                 None => "served".to_owned(),
                 Some(Missing::Yet(why)) => format!("yet: {why}"),

@@ -11,6 +11,7 @@ mod crds;
 mod dashboard;
 pub mod demo;
 mod diff;
+mod doctor;
 mod explain;
 mod files;
 mod health;
@@ -76,6 +77,7 @@ enum Command {
     History(runs::history::HistoryArgs),
     Policies(runs::policies::PoliciesArgs),
     Dashboard(dashboard::DashboardArgs),
+    Doctor(doctor::DoctorArgs),
     Crds(crds::CrdsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -158,6 +160,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::History(args) => runs::history::run(args),
         Command::Policies(args) => runs::policies::run(args),
         Command::Dashboard(args) => dashboard::run(&args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

@@ -12,6 +12,7 @@ mod comparing;
 mod completing;
 mod dashboard;
 mod deletion;
+mod doctor;
 mod dry_run;
 mod embedded;
 mod explaining;

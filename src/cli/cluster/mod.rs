@@ -53,7 +53,7 @@ pub(super) struct ClusterArgs {
 }
 
 /// A namespace, which becomes a segment of the path of requests, as a name does.
-fn namespace(text: &str) -> Result<String, String> {
+pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
     problem_of_name(text).map_or_else(|| Ok(text.to_owned()), Err)
 }
 
@@ -335,7 +335,7 @@ const UNREAD: &str = "cannot read from the cluster";
 
 impl ClusterConnection {
     /// Awaits a response, with a timeout.
-    async fn within<T>(
+    pub async fn within<T>(
         &self,
         place: String,
         request: impl Future<Output = Result<T, kube::Error>>,

@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "policies",
         ],
     ),
-    ("Install", &["run", "crds", "completions"]),
+    ("Install", &["run", "doctor", "crds", "completions"]),
 ];
 
 /// The command line, with grouped commands in its help.

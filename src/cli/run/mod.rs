@@ -28,7 +28,7 @@ use wavegate_net::telemetry::{self, LogFormat};
 use wavegate_sandbox::{self as confined, Confinement};
 use wavegate_source::{self as source, Allow, ArtifactSettings, Repositories};
 
-mod other_controllers;
+pub(in crate::cli) mod other_controllers;
 mod setting_events;
 
 /// How long an HTTP server may take to end before the next one uses its address.
@@ -52,6 +52,13 @@ pub struct RunArgs {
     /// files]
     #[arg(long, value_name = "DIR", help_heading = "Sources")]
     cache_dir: Option<std::path::PathBuf>,
+}
+
+impl RunArgs {
+    /// The settings.
+    pub(in crate::cli) fn into_flags(self) -> Flags {
+        self.flags
+    }
 }
 
 /// Runs until a signal, the loss of the lease, or an error.

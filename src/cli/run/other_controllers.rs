@@ -49,10 +49,12 @@ pub(super) async fn check(client: &Client, config: &Config) -> anyhow::Result<()
     }
     let namespace = &sets.control_plane_namespace;
     let syncs = config.sync_engine == SyncEngine::Embedded;
-    for workload in workloads(client, namespace).await {
-        if let Some(problem) = problem_of(&workload, namespace, syncs) {
-            anyhow::bail!(problem);
-        }
+    let Conflicts { problems, unread } = conflicts(client, namespace, syncs).await;
+    for (what, error) in &unread {
+        could_not_look(what, error);
+    }
+    if let Some(problem) = problems.into_iter().next() {
+        anyhow::bail!(problem);
     }
     // Whoever needs the Lease waits for it.
     if !config.leader_election
@@ -65,6 +67,23 @@ pub(super) async fn check(client: &Client, config: &Config) -> anyhow::Result<()
         );
     }
     Ok(())
+}
+
+/// The controllers of a namespace that do the same work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Conflicts {
+    /// Which they are, and what to do about them.
+    pub problems: Vec<String>,
+    /// What cannot be read, and why.
+    pub unread: Vec<(String, String)>,
+}
+
+/// The controllers of Argo CD that do the same work as a controller in this namespace, which
+/// `syncs` as well or only generates.
+pub(in crate::cli) async fn conflicts(client: &Client, namespace: &str, syncs: bool) -> Conflicts {
+    let (workloads, unread) = workloads(client, namespace).await;
+    let problem = |workload: &Workload| problem_of(workload, namespace, syncs);
+    Conflicts { problems: workloads.iter().filter_map(problem).collect(), unread }
 }
 
 /// Why a controller must not start beside this one.
@@ -94,17 +113,23 @@ fn problem_of(workload: &Workload, namespace: &str, syncs: bool) -> Option<Strin
     ))
 }
 
-/// The Deployments and StatefulSets of the namespace. What cannot be read is said, and left out.
-async fn workloads(client: &Client, namespace: &str) -> Vec<Workload> {
+/// The Deployments and StatefulSets of the namespace, and what cannot be read.
+async fn workloads(client: &Client, namespace: &str) -> (Vec<Workload>, Vec<(String, String)>) {
     let deployments = list(client, namespace, "Deployment", |object: &Deployment| {
         object.spec.as_ref().and_then(|spec| spec.replicas)
     });
     let sets = list(client, namespace, "StatefulSet", |object: &StatefulSet| {
         object.spec.as_ref().and_then(|spec| spec.replicas)
     });
-    let (mut all, sets) = tokio::join!(deployments, sets);
-    all.extend(sets);
-    all
+    let (deployments, sets) = tokio::join!(deployments, sets);
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    for listed in [deployments, sets] {
+        match listed {
+            Ok(workloads) => all.extend(workloads),
+            Err(why) => unread.push(why),
+        }
+    }
+    (all, unread)
 }
 
 async fn list<K>(
@@ -112,7 +137,7 @@ async fn list<K>(
     namespace: &str,
     kind: &'static str,
     replicas: impl Fn(&K) -> Option<i32>,
-) -> Vec<Workload>
+) -> Result<Vec<Workload>, (String, String)>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -122,13 +147,7 @@ where
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let params = ListParams::default();
     let read = until_answered(async || api.list(&params).await).await;
-    let listed = match read {
-        Ok(listed) => listed.items,
-        Err(error) => {
-            could_not_look(&format!("{kind}s of namespace {namespace}"), &error);
-            return Vec::new();
-        }
-    };
+    let listed = read.map_err(|error| (format!("{kind}s of namespace {namespace}"), error))?;
     let workload = |object: K| Workload {
         kind,
         // Without a number, there is one.
@@ -136,7 +155,7 @@ where
         name: object.meta().name.clone().unwrap_or_default(),
         labels: object.meta().labels.clone().unwrap_or_default(),
     };
-    listed.into_iter().map(workload).collect()
+    Ok(listed.items.into_iter().map(workload).collect())
 }
 
 /// Who holds the Lease, if it is renewed: clocks of machines differ, so it is observed for as long

@@ -115,6 +115,11 @@ pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is wrong with a policy.
+pub(in crate::cli) fn policy_problems(policy: &Value) -> Vec<String> {
+    PolicySummary::of(policy).problems
+}
+
 /// Policies as `-o json` prints them.
 pub(in crate::cli) fn summaries(policies: &[Arc<Value>]) -> Value {
     json!(policies.iter().map(|policy| PolicySummary::of(policy)).collect::<Vec<_>>())

@@ -3,7 +3,8 @@
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -47,10 +48,27 @@ pub struct ReviewedAccess<'a> {
     pub verb: &'a str,
     /// API group.
     pub group: &'a str,
-    /// Plural.
+    /// Plural, with a subresource as in `applications/status`.
     pub resource: &'a str,
     /// `None` for all namespaces.
     pub namespace: Option<&'a str>,
+}
+
+impl ReviewedAccess<'_> {
+    fn attributes(&self) -> ResourceAttributes {
+        let (resource, subresource) = match self.resource.split_once('/') {
+            Some((resource, part)) => (resource, Some(part)),
+            None => (self.resource, None),
+        };
+        ResourceAttributes {
+            group: Some(self.group.to_owned()),
+            namespace: self.namespace.map(str::to_owned),
+            resource: Some(resource.to_owned()),
+            subresource: subresource.map(str::to_owned),
+            verb: Some(self.verb.to_owned()),
+            ..ResourceAttributes::default()
+        }
+    }
 }
 
 /// Whether the user may; otherwise why not, which may be empty.
@@ -62,15 +80,8 @@ pub async fn review_access(
     client: &Client,
     access: &ReviewedAccess<'_>,
 ) -> Result<Result<(), String>, kube::Error> {
-    let attributes = ResourceAttributes {
-        group: Some(access.group.to_owned()),
-        namespace: access.namespace.map(str::to_owned),
-        resource: Some(access.resource.to_owned()),
-        verb: Some(access.verb.to_owned()),
-        ..ResourceAttributes::default()
-    };
     let spec = SelfSubjectAccessReviewSpec {
-        resource_attributes: Some(attributes),
+        resource_attributes: Some(access.attributes()),
         ..SelfSubjectAccessReviewSpec::default()
     };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
@@ -78,4 +89,31 @@ pub async fn review_access(
     let answer = reviews.create(&PostParams::default(), &review).await?;
     let status = answer.status.unwrap_or_default();
     Ok(if status.allowed { Ok(()) } else { Err(status.reason.unwrap_or_default()) })
+}
+
+/// Whether a ServiceAccount may, by its namespace and name; who asks needs the permission to.
+///
+/// # Errors
+///
+/// The API server does not answer the question.
+pub async fn review_account(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    access: &ReviewedAccess<'_>,
+) -> Result<bool, kube::Error> {
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
+    let spec = SubjectAccessReviewSpec {
+        user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+        groups: Some(groups.into()),
+        resource_attributes: Some(access.attributes()),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
 }
