@@ -27,6 +27,8 @@ mod later;
 mod moments;
 mod quarantine;
 mod sizes;
+mod standings;
+mod verdicts;
 mod words;
 
 /// An Application of the fleet.
