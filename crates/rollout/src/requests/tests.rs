@@ -1,5 +1,7 @@
 //! What people's words come to, as tables.
 
+mod policies;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
