@@ -31,6 +31,7 @@ mod observations;
 mod operations;
 mod pairs;
 mod permissions;
+mod readings;
 mod rounds;
 mod waits;
 
