@@ -29,6 +29,7 @@ mod quarantine;
 mod sizes;
 mod standings;
 mod verdicts;
+mod voids;
 mod words;
 
 /// An Application of the fleet.

@@ -229,3 +229,38 @@ fn the_limits_of_policies_are_named_with_them() {
     let want = "3 in flight in all sets of policy p";
     assert_eq!(texts(json!({"pace": {"maxInFlight": 3}})), [want]);
 }
+
+/// ST-065: the message of what a sync of a person holds names that person, by the beginning of a long
+/// name, since a status has little room.
+#[test]
+fn a_long_name_of_a_person_is_cut_st_065() {
+    for (length, shown) in
+        [(0, None), (47, Some(47)), (48, Some(48)), (49, Some(47)), (500, Some(47))]
+    {
+        let sync = PersonSync {
+            revisions: vec!["old".to_owned()],
+            is_local: false,
+            is_explicit: true,
+            by: "é".repeat(length),
+            started_at: ago(299),
+            end: OperationEnd::Succeeded,
+            is_after_target: false,
+        };
+        let stored = Entry {
+            earlier: Earlier::Unknown,
+            target_revisions: vec!["next".to_owned()],
+            ..entry("a", Phase::Healthy)
+        };
+        let found = Observed {
+            person: Some(Box::new(sync)),
+            ..seen(H::Healthy, SyncStatusCode::OutOfSync)
+        };
+        let message = hold(Some(&stored), &mut stored.clone(), &found, false).unwrap();
+        let name = match shown {
+            None => "a person".to_owned(),
+            Some(shown) if shown == length => "é".repeat(shown),
+            Some(shown) => format!("{}…", "é".repeat(shown)),
+        };
+        assert!(message.contains(&format!(": {name} synced it to old")), "{length}: {message}");
+    }
+}
