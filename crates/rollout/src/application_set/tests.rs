@@ -4,6 +4,7 @@ mod conditions;
 mod deletions;
 mod ended_run;
 mod events;
+mod finalizers;
 mod generations;
 mod ignored;
 mod later;
