@@ -128,6 +128,31 @@ fn an_application_that_stays_is_protected_from_garbage_collection_as_167() {
     }
 }
 
+/// AS-167, AS-390: one that is no longer generated is written for its protection alone; what is behind
+/// is asked to look with that write, and by none of its own.
+#[test]
+fn what_is_no_longer_generated_is_written_only_to_protect_it_as_167() {
+    let refreshes = ["a".to_owned()];
+    let bare = || owned_by("a", json!([of_set()]));
+    let guarded = || owned_by("a", json!([of_set(), namespace("argocd", "ns")]));
+    let foreign = || owned_by("a", json!([]));
+    for (name, policy, live, want) in [
+        ("to be protected", Policy::CreateUpdate, bare(), Some(true)),
+        ("protected", Policy::CreateUpdate, guarded(), None),
+        ("without an owner", Policy::CreateUpdate, foreign(), None),
+        ("to be deleted", Policy::Sync, bare(), None),
+    ] {
+        let more = More { refreshes: &refreshes, ..More::default() };
+        let plan = planned(&[], &[live], policy, more);
+        let found: Vec<bool> = plan.patches.iter().map(|patch| patch.refreshes).collect();
+        assert_eq!(found, Vec::from_iter(want), "{name}");
+        for patch in &plan.patches {
+            let annotations = &patch.body()["metadata"]["annotations"];
+            assert_eq!(annotations["argocd.argoproj.io/refresh"], "normal", "{name}");
+        }
+    }
+}
+
 /// One that is invalid keeps its protection; nothing else of it is written.
 #[test]
 fn an_invalid_application_is_only_protected() {
