@@ -20,6 +20,93 @@ fn check(rows: Vec<(&str, &str, Value, Value, bool)>) {
 }
 
 #[test]
+fn what_left_the_source_and_is_the_default_is_no_difference_se_168() {
+    let spec = |spec: Value| json!({ "spec": spec });
+    let none = || json!({});
+    check(vec![
+        ("v1", "Secret", none(), json!({"type": "Opaque"}), true),
+        ("v1", "Secret", none(), json!({"type": "other"}), false),
+        ("storage.k8s.io/v1", "StorageClass", none(), json!({"reclaimPolicy": "Delete"}), true),
+        (
+            "storage.k8s.io/v1",
+            "StorageClass",
+            none(),
+            json!({"volumeBindingMode": "Immediate"}),
+            true,
+        ),
+        ("storage.k8s.io/v1", "StorageClass", none(), json!({"reclaimPolicy": "Retain"}), false),
+        ("apps/v1", "StatefulSet", spec(none()), spec(json!({"replicas": 1})), true),
+        (
+            "apps/v1",
+            "StatefulSet",
+            spec(none()),
+            spec(json!({"podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10})),
+            true,
+        ),
+        (
+            "apps/v1",
+            "StatefulSet",
+            spec(none()),
+            spec(json!({"updateStrategy": {"type": "RollingUpdate"}})),
+            true,
+        ),
+        ("apps/v1", "StatefulSet", spec(none()), spec(json!({"replicas": 2})), false),
+        ("apps/v1", "DaemonSet", spec(none()), spec(json!({"revisionHistoryLimit": 10})), true),
+        (
+            "apps/v1",
+            "DaemonSet",
+            spec(none()),
+            spec(json!({"updateStrategy": {
+                "type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}})),
+            true,
+        ),
+        (
+            "apps/v1",
+            "DaemonSet",
+            spec(none()),
+            spec(json!({"updateStrategy": {"type": "OnDelete"}})),
+            false,
+        ),
+        ("apps/v1", "ReplicaSet", spec(none()), spec(json!({"replicas": 1})), true),
+        ("v1", "ReplicationController", spec(none()), spec(json!({"replicas": 1})), true),
+        ("batch/v1", "CronJob", spec(none()), spec(json!({"concurrencyPolicy": "Allow"})), true),
+        (
+            "batch/v1",
+            "CronJob",
+            spec(none()),
+            spec(json!({"suspend": false, "successfulJobsHistoryLimit": 3})),
+            true,
+        ),
+        ("batch/v1", "CronJob", spec(none()), spec(json!({"failedJobsHistoryLimit": 1})), true),
+        ("batch/v1", "CronJob", spec(none()), spec(json!({"failedJobsHistoryLimit": 2})), false),
+        ("batch/v1", "Job", spec(none()), spec(json!({"completions": 1})), true),
+        // With a parallelism, any number of completions is enough.
+        (
+            "batch/v1",
+            "Job",
+            spec(json!({"parallelism": 1})),
+            spec(json!({"completions": 1})),
+            false,
+        ),
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            spec(none()),
+            spec(json!({"volumeMode": "Filesystem"})),
+            true,
+        ),
+        ("v1", "PersistentVolumeClaim", spec(none()), spec(json!({"volumeMode": "Block"})), false),
+        (
+            "v1",
+            "PersistentVolume",
+            spec(none()),
+            spec(json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})),
+            true,
+        ),
+    ]);
+}
+
+#[test]
 fn defaults_depend_on_the_type_beside_them_se_168() {
     let spec = |spec: Value| json!({ "spec": spec });
     let service = |kind: &str| spec(json!({ "type": kind }));

@@ -130,6 +130,30 @@ fn elements_of_the_answer_are_found_by_their_keys_se_158() {
     assert_eq!(json!(fields), json!([["b", "2", true], ["a", "1", true]]), "tty is of a webhook");
 }
 
+/// A parent that the answer does not have any more keeps what others own in it.
+#[test]
+fn what_others_own_stays_in_a_parent_that_is_gone_se_158() {
+    let map = |body: Value| object("v1", "ConfigMap", body);
+    let own = |fields: Value| json!({"f:data": fields, "f:metadata": {"f:labels": {"f:l": {}}}});
+    let labels = json!({"metadata": {"labels": {"l": "1"}}});
+    let target = map(labels.clone());
+    let gone = |rest: Value, tree: &Value| {
+        let live = owned(with(&map(labels.clone()), rest), tree);
+        let answer = owned(map(labels.clone()), &json!({"f:metadata": {"f:labels": {"f:l": {}}}}));
+        predicted(&target, &live, &answer, WITHOUT)
+    };
+    let of_a = own(json!({"f:a": {}}));
+    let got = gone(json!({"data": {"a": "1", "c": "2"}}), &of_a).unwrap();
+    assert_eq!(got["data"], json!({"c": "2"}));
+    let got = gone(json!({"data": {"a": "1"}}), &of_a).unwrap();
+    assert_eq!(got.get("data"), None, "nothing is left in it");
+    let of_x = json!({"f:metadata": {"f:labels": {"f:l": {}}, "f:finalizers": {"v:\"x\"": {}}}});
+    let got = gone(json!({"metadata": {"finalizers": ["x", "y"]}}), &of_x).unwrap();
+    assert_eq!(got["metadata"]["finalizers"], json!(["y"]));
+    let got = gone(json!({"metadata": {"finalizers": ["x"]}}), &of_x).unwrap();
+    assert_eq!(got["metadata"].get("finalizers"), None);
+}
+
 /// Of what was applied client-side, only the namespace of the object is always there.
 #[test]
 fn the_namespace_of_an_object_is_never_removed_se_158() {

@@ -11,6 +11,7 @@ fn object() -> Value {
             {"name": null, "n": 3.5},
         ],
         "m": {"x/1": 1, "x/2": {"k": 1}, "y": 2},
+        "t": ["(", ":", "-", "a"],
     })
 }
 
@@ -82,6 +83,9 @@ fn expressions_select_what_jq_selects_se_173() {
         (".l[0], .l[1] | select(.name | endswith(\"b\")) | .n", vec!["l.1.n"]),
         (".l[0], .l[1] | select(.name | test(\"^[b-z]$\")) | .n", vec!["l.1.n"]),
         (".l[0], .l[1] | select(.name | test(\"^[b-z]$\") | not) | .n", vec!["l.0.n"]),
+        (".t[] | select(test(\"[(]\"))", vec!["t.0"]),
+        (".t[] | select(test(\"^(:|-)$\"))", vec!["t.1", "t.2"]),
+        (".t[] | select(test(\"[-.]\"))", vec!["t.2"]),
         (".l[] | select(.name | IN(\"b\", null, 7)) | .n", vec!["l.1.n", "l.2.n"]),
         (".l[] | select(.on | IN(false)) | .n", vec!["l.1.n"]),
         (".m | keys[] as $k | select($k | startswith(\"x/\")) | .[$k]", vec!["m.x/1", "m.x/2"]),
@@ -123,4 +127,46 @@ fn expressions_are_equal_by_their_form() {
     assert_ne!(test("a+"), test("a*"));
     assert_eq!(of(".a[\"b\"]"), of(".a.b"));
     assert_ne!(of(".a.b?"), of(".a.b"));
+}
+
+/// Steps that an expression takes for an object.
+fn taken(text: &str, object: &Value) -> usize {
+    let mut left = MAX_STEPS;
+    let _ = JqSelection::parse(text).unwrap().paths(object, &mut left);
+    MAX_STEPS - left
+}
+
+/// Paths take memory, and what is compared with a text takes time: both are counted.
+#[test]
+fn steps_are_counted_by_what_is_kept_and_compared() {
+    let named = |length: usize| json!({"k".repeat(length): 1});
+    assert_eq!(taken(".[]", &named(900)) - taken(".[]", &named(100)), 800, "names of places");
+
+    // Names that are compared, and are not selected.
+    let none = "keys[] as $k | select($k == \"none\") | .[$k]";
+    let many = |count: usize| -> Value {
+        (0..count)
+            .map(|at| (format!("{at:04}"), json!(1)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    assert_eq!(taken(none, &many(200)) - taken(none, &many(100)), 200, "each name");
+    let long = taken(none, &named(20 * BYTES_OF_STEP)) - taken(none, &named(10 * BYTES_OF_STEP));
+    assert_eq!(long, 10, "their bytes");
+
+    let list = |length: usize| Value::from(vec!["a".repeat(length); 10]);
+    let compare =
+        |function: &str, length: usize| taken(&format!(".[] | select({function})"), &list(length));
+    let each = |function: &str| (compare(function, 10 * BYTES_OF_STEP) - compare(function, 0)) / 10;
+    assert_eq!(each("startswith(\"b\")"), 10);
+    assert_eq!(each("IN(\"b\", \"c\", \"d\")"), 30, "each literal may be compared");
+    // A pattern looks at each byte more often, the longer it is.
+    assert!(each("test(\"b\")") >= 2000, "{}", each("test(\"b\")"));
+    assert!(each("test(\"bcd\")") > each("test(\"b\")"));
+    let literals = |count: usize| {
+        let all: Vec<String> = (0..count).map(|at| at.to_string()).collect();
+        format!("IN({})", all.join(", "))
+    };
+    let (few, more) = (compare(&literals(8), 0), compare(&literals(80), 0));
+    assert_eq!(more - few, 9 * 10, "some literals in a step");
 }
