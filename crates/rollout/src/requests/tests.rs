@@ -282,6 +282,16 @@ fn approving_gates() {
             "refused: gate prod needs no approval; it waits until 2026-01-02T04:00:00Z",
         ),
         (
+            waiting(&[gate("prod", json!({"applications": 0}))], json!([])),
+            Some("prod"),
+            "refused: no Application is behind gate prod of run shop-7",
+        ),
+        (
+            waiting(&[gate("prod", json!({"approvedBy": ["bob"]}))], json!([of_bob])),
+            Some("prod"),
+            "already: gate prod of run shop-7 has its approvals",
+        ),
+        (
             waiting(&[gate("prod", json!({"covers": ""}))], json!([])),
             None,
             "refused: the targets behind gate prod of run shop-7 are not known yet: try again in a moment",

@@ -330,6 +330,8 @@ mod tests {
             ("a[é]c", "aéc", true),
             ("a[é]c", "axc", false),
             ("a[[:d]c", "a:c", true),
+            ("a[-]c", "a-c", true),
+            ("a[-]c", "abc", false),
         ];
         for (pattern, path, want) in cases {
             let pattern_read = PathPattern::of_directories(pattern).unwrap();

@@ -140,6 +140,8 @@ fn only_what_was_confirmed_is_written() {
         ("more", approvals(&[one(), entry("qa", "c1", "1")]), approvals(&[one()]), false),
         ("other targets", approvals(&[entry("prod", "c2", "1")]), approvals(&[one()]), false),
         ("another list", other_list(), approvals(&[one()]), false),
+        ("a plain one", approvals(&[json!("a")]), approvals(&[json!("a"), json!("b")]), true),
+        ("another plain one", approvals(&[json!("c")]), approvals(&[json!("a")]), false),
         ("the same skip", skip(&["a"], false, "2"), skip(&["a", "b"], false, "1"), true),
         ("another skip", skip(&["a", "c"], false, "2"), skip(&["a", "b"], false, "1"), false),
         ("the other way", skip(&["a"], true, "1"), skip(&["a"], false, "1"), false),

@@ -264,3 +264,34 @@ fn a_long_name_of_a_person_is_cut_st_065() {
         assert!(message.contains(&format!(": {name} synced it to old")), "{length}: {message}");
     }
 }
+
+/// AS-361: an operation is the one of a promotion when it was written for it; one that was requested
+/// before the step opened again counts, unless it had ended by then.
+#[test]
+fn an_operation_is_of_the_promotion_that_it_was_written_for_as_361() {
+    let since = ago(100);
+    let operation = |promotion: Option<i64>, finished: Option<i64>| ObservedOperation {
+        phase: OperationPhase::Succeeded,
+        started_at: ago(200),
+        finished_at: finished.map(ago),
+        promotion: promotion.map(ago),
+        revisions: Vec::new(),
+        message: String::new(),
+        is_blocked: false,
+        is_partial: false,
+    };
+    for (name, promotion, finished, promoted, requested) in [
+        ("of a person", None, None, false, false),
+        ("of this promotion", Some(100), Some(90), true, true),
+        ("of a later one", Some(99), Some(90), true, true),
+        ("of an earlier one", Some(101), Some(90), false, true),
+        ("which runs", Some(101), None, false, true),
+        ("which ended then, by clocks that differ", Some(200), Some(103), false, true),
+        ("which had ended before", Some(200), Some(104), false, false),
+    ] {
+        for (mark, want) in [(None, promoted), (Some(EntryMark::Requested), requested)] {
+            let entry = Entry { mark, since, ..entry("a", Phase::Pending) };
+            assert_eq!(entry.owns(&operation(promotion, finished)), want, "{name}: {mark:?}");
+        }
+    }
+}
