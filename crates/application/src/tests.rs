@@ -25,9 +25,13 @@ use wavegate_engine::merge_patch::merge_patch;
 
 mod automation;
 mod deletions;
+mod judgements;
 mod limits;
+mod observations;
 mod operations;
 mod pairs;
+mod permissions;
+mod readings;
 mod rounds;
 mod waits;
 

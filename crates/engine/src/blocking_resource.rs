@@ -282,9 +282,9 @@ fn live_health(application: &Value, result: &ResultView) -> Option<HealthView> {
 /// sync would change than one that nothing prunes; the first one listed in case of a tie.
 fn of_resources(application: &Value, status: &StatusView) -> Option<Found> {
     let resources: Vec<ResourceView> = ResourceView::unsettled_rows(application).collect();
-    // `min_by_key` returns the first minimum.
-    let worst = resources.iter().filter(|one| rank_of(one) > 0 && counts(status, one));
-    if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
+    // `max_by_key` returns the last maximum.
+    let ill = resources.iter().rev().filter(|one| rank_of(one) > 0 && counts(status, one));
+    if let Some(worst) = ill.max_by_key(|one| rank_of(one)) {
         let health = worst.health.as_ref()?;
         let since = of_field(&health.last_transition_time);
         let since = since.or_else(|| of_field(&status.health.last_transition_time));

@@ -213,6 +213,14 @@ mod tests {
                 json!([of_phase("Sync", json!({"a": 1}))]),
                 json!([of_phase("Sync", json!({"a": 1, "x": 2}))]),
             ),
+            ("a text that stays", json!("x"), json!("a"), json!("a"), json!("x")),
+            (
+                "rows in another order",
+                rows(&[("a", &json!({"hidden": "a"})), ("b", &json!({"hidden": "b"}))]),
+                rows(&[("a", &shown), ("b", &shown)]),
+                rows(&[("b", &shown), ("a", &json!({"a": 2}))]),
+                rows(&[("b", &json!({"hidden": "b"})), ("a", &json!({"a": 2, "hidden": "a"}))]),
+            ),
             (
                 "another list than was shown",
                 json!([row("a", hidden.clone())]),

@@ -24,3 +24,26 @@ pub fn promotion_of(operation: &Value) -> Option<Timestamp> {
     let item = info.map(read_leniently::<NameValue>).find(|item| item.name == PROMOTION)?;
     item.value.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// AS-360: an operation says for which promotion it was written.
+    #[test]
+    fn the_promotion_of_an_operation_is_read_as_it_was_written_as_360() {
+        let at: Timestamp = "2026-01-02T03:04:05.000000006Z".parse().unwrap();
+        assert_eq!(promotion_text(at), "2026-01-02T03:04:05.000000006Z");
+        let of = |name: &str, value: &str| {
+            json!({"info": [
+            {"name": "Reason", "value": "2020-01-01T00:00:00Z"}, {"name": name, "value": value}]})
+        };
+        assert_eq!(promotion_of(&of(PROMOTION, &promotion_text(at))), Some(at));
+        for other in [of("other", &promotion_text(at)), of(PROMOTION, "soon"), json!({}), json!(5)]
+        {
+            assert_eq!(promotion_of(&other), None, "{other}");
+        }
+    }
+}

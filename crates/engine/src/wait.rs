@@ -164,6 +164,9 @@ mod tests {
         {
             assert_eq!(one.or_earlier(other), expected);
         }
+        // Of two at the same time, the first one.
+        let same = Wait::until(WaitFor::Deletion, at(1));
+        assert_eq!((early.or_earlier(same), same.or_earlier(early)), (early, same));
         assert!(early.is_due(at(1)) && !late.is_due(at(1)) && !event.is_due(at(9)));
         let never = Wait::for_time(WaitFor::SelfHeal, Duration::MAX, at(0));
         assert_eq!(never.at(), Some(Timestamp::MAX));

@@ -1,5 +1,7 @@
 //! Tables of the specification's cases (CA-…).
 
+mod trees;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -55,6 +55,11 @@ impl Facts {
         }
     }
 
+    /// Changes what its project permits.
+    pub(super) fn permit(&mut self, change: impl FnOnce(&mut AppProjectSpec)) {
+        change(&mut self.project);
+    }
+
     pub(super) fn observation(&self) -> Observation<'_> {
         Observation {
             access: Access {

@@ -4,7 +4,7 @@ mod table;
 
 use serde_json::{Value, json};
 
-use super::blocking_of;
+use super::{Attempt, blocking_of};
 
 fn result(name: &str, status: &str, phase: &str, hook: bool) -> Value {
     json!({"kind": "Job", "name": name, "status": status, "hookPhase": phase,
@@ -120,7 +120,10 @@ fn the_reason_names_the_resource_in_the_words_of_its_health() {
         json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "web",
                 "hookType": hook, "status": status, "hookPhase": phase, "message": message}])
     };
-    let resources = |health: &str| json!([resource("web", "Synced", health)]);
+    let resources = |state: &str| match state {
+        "OutOfSync" => json!([resource("web", "OutOfSync", "Healthy")]),
+        health => json!([resource("web", "Synced", health)]),
+    };
     let cases = [
         (
             "the health of now, which a failed sync stored as its message",
@@ -133,6 +136,24 @@ fn the_reason_names_the_resource_in_the_words_of_its_health() {
             ("Failed", result("", "Synced", "Failed", "old")),
             "Healthy",
             "its sync failed: Deployment n/web failed: old",
+        ),
+        (
+            "it is Healthy and differs by now",
+            ("Failed", result("", "Synced", "Failed", "old")),
+            "OutOfSync",
+            "its sync failed: Deployment n/web failed: old",
+        ),
+        (
+            "a failure whose words the message has already",
+            ("Running", result("", "SyncFailed", "Failed", "for x")),
+            "Healthy",
+            "Deployment n/web cannot be applied: for x",
+        ),
+        (
+            "a failure without words",
+            ("Running", result("", "SyncFailed", "Failed", "")),
+            "Healthy",
+            "waiting for x; Deployment n/web cannot be applied",
         ),
         (
             "the words of the API server",
@@ -234,6 +255,15 @@ fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
         let found = blocking.resource.is_some_and(|resource| resource.needs_a_person_to_prune());
         assert_eq!(found, by_a_person, "{name}");
     }
+    // A dry run has pruned nothing, whatever it says.
+    let mut tried =
+        application("Succeeded", pruned(), json!([resource("old", "OutOfSync", "Healthy")]));
+    tried["status"]["resources"][0]["requiresPruning"] = true.into();
+    for (dry_run, want) in [(true, true), (false, false)] {
+        tried["status"]["operationState"]["operation"]["sync"]["dryRun"] = dry_run.into();
+        let resource = blocking_of(&tried).resource.unwrap();
+        assert_eq!(resource.requires_pruning(), want, "dry run {dry_run}");
+    }
     let other = resource("other", "OutOfSync", "Healthy");
     let blocking = of_sync(off, json!([]), Some(other));
     assert_eq!(blocking.reason, "Deployment n/other is OutOfSync", "what a sync may change");
@@ -279,6 +309,14 @@ fn an_operation_that_is_retried_names_the_attempt_and_its_time() {
                 .to_owned(),
         ),
         ("no limit", -1, ended, failed(), waits, format!("attempt 2 at 18:53:12Z: {conf}")),
+        (
+            "waits for nothing else",
+            3,
+            ended,
+            json!([]),
+            again,
+            "attempt 2 of 4 at 18:53:12Z".to_owned(),
+        ),
         ("begins", 3, None, json!([]), again, "attempt 2 of 4 is running".to_owned()),
         ("runs", 3, None, json!([]), "waiting for x", "attempt 2 of 4: waiting for x".to_owned()),
         (
@@ -304,6 +342,15 @@ fn an_operation_that_is_retried_names_the_attempt_and_its_time() {
         application["status"]["operationState"]["phase"] = "Terminating".into();
         assert_eq!(blocking_of(&application).until, None, "{name}: no attempt follows");
     }
+}
+
+#[test]
+fn an_attempt_is_read_from_the_state_of_an_operation() {
+    let state = |retries: i64| json!({"retryCount": retries, "operation": {"retry": {"limit": 2}}});
+    let shown = |state: &Value| Attempt::read(state).map(|attempt| attempt.to_string());
+    assert_eq!(shown(&state(0)), None, "the first one");
+    assert_eq!(shown(&state(1)).as_deref(), Some("attempt 2 of 3"));
+    assert_eq!(shown(&Value::Null), None);
 }
 
 #[test]

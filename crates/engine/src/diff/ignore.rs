@@ -224,7 +224,7 @@ fn step(value: Option<&Value>, key: &str) -> Option<PathStep> {
         let member: Value = serde_json::from_str(member).ok()?;
         list.iter().position(|element| *element == member)
     } else {
-        key.strip_prefix("i:")?.parse().ok().filter(|index| *index < list.len())
+        key.strip_prefix("i:")?.parse().ok()
     };
     position.map(PathStep::Index)
 }

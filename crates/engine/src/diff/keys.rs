@@ -146,5 +146,15 @@ mod tests {
         assert!(retains_keys(deployment, &["spec", "strategy"]));
         assert!(retains_keys(deployment, &["spec", "template", "spec", "volumes"]));
         assert!(!retains_keys(service, &["spec", "strategy"]));
+        let budget = KindRef { group: "policy", version: "v1", kind: "PodDisruptionBudget" };
+        let other = KindRef { kind: "PodSecurityPolicy", ..budget };
+        for (kind, path, want) in [
+            (budget, ["spec", "selector"], true),
+            (budget, ["spec", "other"], false),
+            (other, ["spec", "selector"], false),
+            (KindRef { group: "apps", ..budget }, ["spec", "selector"], false),
+        ] {
+            assert_eq!(is_atomic_map(kind, &path), want, "{} {path:?}", kind.kind);
+        }
     }
 }

@@ -53,7 +53,7 @@ pub fn normalize_object(object: &mut Value, purpose: Purpose, system: &SystemSet
             object.pointer_mut("/spec/request").into_iter().for_each(unwrap_lines);
         }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
-            role(object, compare, system.ignores_aggregated_roles);
+            role(object, system.ignores_aggregated_roles);
         }
         _ => {}
     }
@@ -169,7 +169,7 @@ fn canonicalize_numbers(value: &mut Value) {
     /// Beyond this, a float cannot represent every integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
-        Value::Number(number) if number.is_f64() => {
+        Value::Number(number) => {
             let float = number.as_f64().unwrap_or_default();
             if float.fract() == 0.0 && float.abs() < EXACT {
                 *value = Value::from(float as i64);
@@ -221,18 +221,10 @@ fn secret(object: &mut Value) {
     encoded_map(object, "data");
 }
 
-/// SE-165: the rules of an aggregated role are those of others.
-fn role(object: &mut Value, compare: bool, ignores_aggregated: bool) {
-    let Some(root) = object.as_object_mut() else { return };
-    if ignores_aggregated && root.get("aggregationRule").is_some_and(Value::is_object) {
-        root.remove("rules");
-        return;
-    }
-    let empty = compare
-        && root
-            .get("rules")
-            .is_some_and(|rules| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty));
-    if empty {
+/// SE-165: the rules of an aggregated role are those of others, by a setting.
+fn role(object: &mut Value, ignores_aggregated: bool) {
+    let Some(root) = object.as_object_mut().filter(|_| ignores_aggregated) else { return };
+    if root.get("aggregationRule").is_some_and(Value::is_object) {
         root.remove("rules");
     }
 }

@@ -160,11 +160,27 @@ mod tests {
             ("100n", "100n"),
             ("0.1n", "1n"),
             ("1073741824", "1073741824"),
+            // Below 1024 it becomes decimal, as with a fraction.
+            ("0.9765625Ki", "1k"),
+            ("1Ki", "1Ki"),
+            ("-1Ki", "-1Ki"),
+            ("1025", "1025"),
+            ("1.0009765625Ki", "1025"),
+            ("5e0", "5"),
+            ("5e-3", "5e-3"),
+            ("100e-3", "100e-3"),
+            ("1E3", "1e3"),
+            ("0.000000001", "1n"),
         ];
         for (text, want) in rows {
             assert_eq!(canonical(text).as_deref(), Some(want), "{text}");
             assert_eq!(canonical(want).as_deref(), Some(want), "{want} is a fixed point");
         }
+        // Of 27 digits at most, before the point and after it.
+        let (whole, fraction) = (format!("1{}", "0".repeat(26)), format!("0.{}", "1".repeat(27)));
+        assert_eq!(canonical(&whole).as_deref(), Some("100000000E"));
+        assert_eq!(canonical(&fraction).as_deref(), Some("111111112n"));
+        assert_eq!(canonical(&format!("{whole}0")), None);
         let fine = format!("0.{}", "1".repeat(28));
         for text in [
             fine.as_str(),

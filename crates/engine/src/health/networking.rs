@@ -20,7 +20,7 @@ pub(crate) fn gateway(object: &Value) -> Health {
     const FAULTS: [&str; 2] = ["ResolvedRefs", "Accepted"];
     let fresh = |c: &HealthCondition<'_>| !is_stale_condition(object, *c);
     for kind in FAULTS {
-        if let Some(fault) = condition(object, kind).filter(fresh).filter(|c| c.is_false()) {
+        if let Some(fault) = condition(object, kind).filter(|c| c.is_false()) {
             return Health::degraded(fault.message());
         }
     }
@@ -34,10 +34,8 @@ pub(crate) fn gateway(object: &Value) -> Health {
         }
     }
     match condition(object, "Programmed") {
-        Some(programmed) if fresh(&programmed) && programmed.is_true() => {
-            Health::healthy("Gateway is healthy")
-        }
-        Some(programmed) if fresh(&programmed) => Health::progressing(programmed.message()),
-        _ => Health::progressing("Waiting for the gateway to be programmed"),
+        Some(programmed) if programmed.is_true() => Health::healthy("Gateway is healthy"),
+        Some(programmed) => Health::progressing(programmed.message()),
+        None => Health::progressing("Waiting for the gateway to be programmed"),
     }
 }

@@ -84,10 +84,10 @@ pub fn of_word(text: &str, ends: bool) -> Option<Status> {
 /// A word, also of a map that has it in `state`, `status` or `phase`.
 fn word_in(value: &Value) -> Option<&str> {
     match value {
-        Value::String(text) if !text.is_empty() => Some(text),
+        Value::String(text) => Some(text),
         Value::Object(map) => {
             let inner = ["state", "status", "phase"].iter().find_map(|field| map.get(*field));
-            inner.and_then(Value::as_str).filter(|text| !text.is_empty())
+            inner.and_then(Value::as_str)
         }
         _ => None,
     }

@@ -1,4 +1,6 @@
 mod application;
+mod choices;
+mod edges;
 mod generations;
 mod generic;
 mod kinds;

@@ -162,3 +162,60 @@ fn an_object_below_has_what_is_known_of_it() {
     assert_eq!((found.wave, &found.created_at, found.scaled_down), (3, &child.created_at, true));
     assert_eq!((&found.version, &found.health), (&child.version, &child.health));
 }
+
+/// Only volume claims are found by their names.
+#[test]
+fn other_objects_with_the_name_of_a_claim_are_not_below_a_stateful_set() {
+    let set =
+        LiveObject { claim_templates: vec!["data".to_owned()], ..object("StatefulSet", "db", &[]) };
+    let of = |group: &str, kind: &str, namespace: &str| LiveObject {
+        key: ResourceKey::new(group, kind, namespace, "data-db-0"),
+        ..object(kind, "data-db-0", &[])
+    };
+    for (group, kind, namespace, want) in [
+        ("", "PersistentVolumeClaim", "ns", "db(data-db-0)"),
+        ("", "PersistentVolumeClaim", "other", "db"),
+        ("", "ConfigMap", "ns", "db"),
+        ("example.com", "PersistentVolumeClaim", "ns", "db"),
+    ] {
+        let live = [set.clone(), of(group, kind, namespace)];
+        let tree = with_live(vec![node("StatefulSet", "db")], &live, &BTreeSet::new());
+        assert_eq!(names(&tree), want, "{group}/{kind} in {namespace}");
+    }
+}
+
+/// What the status of an Application says of a resource, and the order of all hooks.
+#[test]
+fn listed_resources_have_what_the_status_says_of_them() {
+    let application = json!({"status": {
+        "resources": [
+            {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "ns",
+                "name": "web", "status": "OutOfSync", "syncWave": 2,
+                "health": {"status": "Degraded", "message": "m"}},
+            {"group": "batch", "version": "v1", "kind": "Job", "namespace": "ns", "name": "kept",
+                "status": "", "hook": true},
+            {"version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "plain",
+                "status": "Synced", "health": {"status": ""}},
+        ],
+        "operationState": {"syncResult": {"resources": [
+            {"group": "batch", "version": "v1", "kind": "Job", "namespace": "ns", "name": "a",
+                "hookType": "PostDelete", "hookPhase": "Succeeded"},
+            {"group": "batch", "version": "v1", "kind": "Job", "namespace": "ns", "name": "b",
+                "hookType": "SyncFail", "hookPhase": "Failed", "message": "why"},
+            {"group": "batch", "version": "v1", "kind": "Job", "namespace": "ns", "name": "c",
+                "hookType": "PostSync", "hookPhase": "Running"},
+            {"group": "batch", "version": "v1", "kind": "Job", "namespace": "ns", "name": "d",
+                "hookType": "Sync", "hookPhase": "Error", "message": "why"},
+        ]}},
+    }});
+    let nodes = listed_resources(&application);
+    assert_eq!(names(&nodes), "plain d kept web c b a");
+    let of = |name: &str| nodes.iter().find(|node| node.name == name).unwrap();
+    let web = of("web");
+    assert_eq!((web.group.as_str(), web.version.as_str()), ("apps", "v1"));
+    assert_eq!((web.sync.as_str(), web.wave, web.hook.as_str()), ("OutOfSync", 2, ""));
+    assert_eq!(web.health, Some(Health::new(health::Status::Degraded, "m")));
+    assert_eq!((of("kept").hook.as_str(), of("plain").health.clone()), ("Hook", None));
+    let messages = ["a", "b", "c", "d"].map(|name| of(name).message.as_str());
+    assert_eq!(messages, ["", "why", "", "why"]);
+}

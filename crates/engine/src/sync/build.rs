@@ -425,5 +425,5 @@ fn prune_task<'a>(
     live: Option<&'a LiveObject>,
 ) -> Task<'a> {
     let key = TaskKey { phase: SyncPhase::Sync, resource: key };
-    Task { key, version, wave, live, skip_dry_run: true, ..Task::default() }
+    Task { key, version, wave, live, ..Task::default() }
 }

@@ -1,7 +1,7 @@
 //! The actions of the next wave, when no task is running: dry run, prune,
 //! deletion of old hooks, creation (SE-241, SE-250..SE-254).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -96,14 +96,13 @@ impl Engine<'_> {
         refused
     }
 
-    /// Stored only if the waves differ: they cannot be computed again once some
-    /// of the objects are gone.
+    /// Stored only if they are not those of the objects, as of several waves that are mirrored: they
+    /// cannot be computed again once some of the objects are gone.
     fn planned_prune_waves(&self) -> BTreeMap<String, i64> {
         let prunes = || self.tasks.iter().filter(|task| task.is_prune());
-        let waves: BTreeSet<i64> = prunes().map(|task| task.wave).collect();
         let own = |live: &super::snapshot::LiveObject| sync_wave(&live.object);
         let moved = prunes().any(|task| task.live.is_some_and(|live| own(live) != task.wave));
-        match waves.len() > 1 || moved {
+        match moved {
             true => prunes().map(|task| (task.key.resource.to_string(), task.wave)).collect(),
             false => BTreeMap::new(),
         }

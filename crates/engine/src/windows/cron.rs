@@ -185,10 +185,10 @@ impl Schedule {
         }
     }
 
-    /// Whether a start is in the local time that is skipped by the zone change at `change`.
+    /// Whether a start is in the local time that is skipped by the zone change at `change`: none
+    /// is when clocks are set back, or when it is no change.
     fn fires_in_gap(&self, before: Offset, after: Offset, change: Timestamp) -> bool {
         !self.hour.unrestricted
-            && before < after
             && whole_minute_from(before.to_datetime(change))
                 .and_then(|first| self.first_in(first, after.to_datetime(change)))
                 .is_some()
@@ -253,8 +253,7 @@ impl Schedule {
         let in_hour = (found == hour).then(|| self.minute.from(minute)).flatten();
         match in_hour {
             Some(minute) => time(hour, minute),
-            None if found == hour => time(self.hour.from(hour + 1)?, self.minute.from(0)?),
-            None => time(found, self.minute.from(0)?),
+            None => time(self.hour.from(hour + 1)?, self.minute.from(0)?),
         }
     }
 
@@ -263,8 +262,7 @@ impl Schedule {
         let in_hour = (found == hour).then(|| self.minute.to(minute)).flatten();
         match in_hour {
             Some(minute) => time(hour, minute),
-            None if found == hour => time(self.hour.to(hour.checked_sub(1)?)?, self.minute.to(59)?),
-            None => time(found, self.minute.to(59)?),
+            None => time(self.hour.to(hour.checked_sub(1)?)?, self.minute.to(59)?),
         }
     }
 }

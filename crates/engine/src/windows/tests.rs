@@ -456,3 +456,31 @@ fn a_window_is_named_with_the_project_that_it_is_inherited_from() {
     let inherited = windows[0].clone().of_global("base", &project(json!([]))).name();
     assert_eq!(inherited, own.replace("[0] ", "[0] of global project base "));
 }
+
+/// SE-407: a window of a global project decides like those of the project that inherits it.
+#[test]
+fn an_inherited_window_has_the_semantics_of_its_heir_se_407() {
+    let list = json!([open("allow", json!({"manualSync": true}))]);
+    let global = project_windows(&project(list));
+    let mut seed = project(json!([]));
+    seed["metadata"]["annotations"]["wavegate.dev/window-semantics"] = "seed".into();
+    for (heir, want) in [(project(json!([])), true), (seed, false)] {
+        let windows: Vec<Window> =
+            global.iter().map(|window| window.clone().of_global("base", &heir)).collect();
+        assert_eq!(evaluate(&windows, &AUTO, at(NOON)).allowed, want, "{heir}");
+        assert!(evaluate(&windows, &MANUAL, at(NOON)).allowed);
+    }
+}
+
+/// SE-410: when windows cannot be read, no sync of any Application begins.
+#[test]
+fn a_closed_window_permits_no_sync_se_410() {
+    let windows = [Window::closed("the project base cannot be read".to_owned())];
+    for attempt in [AUTO, MANUAL, SyncAttempt { application: "other", ..AUTO }] {
+        let found = evaluate(&windows, &attempt, at(NOON));
+        assert!(!found.allowed);
+        assert_eq!(found.problem.as_deref(), Some("the project base cannot be read"));
+        let reason = "spec.syncWindows[0] (unknown) is invalid: the project base cannot be read";
+        assert_eq!(found.reason, reason);
+    }
+}

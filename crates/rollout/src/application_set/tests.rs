@@ -3,12 +3,17 @@
 mod conditions;
 mod deletions;
 mod ended_run;
+mod events;
+mod finalizers;
+mod generations;
 mod ignored;
 mod later;
 mod mutations;
 mod others;
 mod outcomes;
+mod plans;
 mod rollouts;
+mod statuses;
 mod waits;
 mod windows;
 mod writes;

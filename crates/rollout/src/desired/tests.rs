@@ -1,6 +1,8 @@
 //! Tables A.1 to A.4 and A.11 of the ApplicationSet specification, through the
 //! whole of [`generate`].
 
+mod bounds;
+
 use serde_json::json;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! What is said about transitions, and to whom (ST-084).
 
+mod details;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};

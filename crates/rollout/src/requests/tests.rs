@@ -1,5 +1,7 @@
 //! What people's words come to, as tables.
 
+mod policies;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -278,6 +280,16 @@ fn approving_gates() {
             ),
             Some("prod"),
             "refused: gate prod needs no approval; it waits until 2026-01-02T04:00:00Z",
+        ),
+        (
+            waiting(&[gate("prod", json!({"applications": 0}))], json!([])),
+            Some("prod"),
+            "refused: no Application is behind gate prod of run shop-7",
+        ),
+        (
+            waiting(&[gate("prod", json!({"approvedBy": ["bob"]}))], json!([of_bob])),
+            Some("prod"),
+            "already: gate prod of run shop-7 has its approvals",
         ),
         (
             waiting(&[gate("prod", json!({"covers": ""}))], json!([])),

@@ -5,8 +5,11 @@ mod decisions;
 mod evidence;
 mod listing;
 mod marks;
+mod observations;
 mod places;
 mod tables;
+mod texts;
+mod wakes;
 mod world;
 
 use super::phase::{Compared, Deployed, Entry, Observed, ObservedOperation, Phase, SourceKey};

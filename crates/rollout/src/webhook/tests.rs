@@ -1,5 +1,7 @@
 //! Tables of URLs, revisions, bodies and signatures.
 
+mod events;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Below, suspect_pods, workload_cause};
+use super::{Below, has_pods, suspect_pods, workload_cause};
 
 fn owned(kind: &str, name: &str, owner: &str, rest: Value) -> Value {
     let mut object = rest;
@@ -248,4 +248,96 @@ fn odd_input_is_no_cause_and_long_messages_are_cut_at_their_start() {
     let found = below(vec![pod("a", waiting("CreateContainerError", &long))], Vec::new());
     let message = workload_cause(&found).unwrap().message;
     assert!(message.ends_with("the end") && message.chars().count() == 601, "{message}");
+}
+
+#[test]
+fn kinds_that_have_pods() {
+    for (group, kind, want) in [
+        ("apps", "Deployment", true),
+        ("apps", "StatefulSet", true),
+        ("apps", "DaemonSet", true),
+        ("apps", "ReplicaSet", true),
+        ("batch", "Job", true),
+        ("", "Pod", true),
+        ("", "ReplicationController", true),
+        ("", "Deployment", false),
+        ("batch", "CronJob", false),
+        ("argoproj.io", "Rollout", false),
+        ("", "Service", false),
+    ] {
+        assert_eq!(has_pods(group, kind), want, "{group}/{kind}");
+    }
+}
+
+/// A probe that fails may succeed yet; what no node takes, or no volume, does not start.
+#[test]
+fn pods_that_cannot_start_come_before_those_that_are_not_ready() {
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled",
+        "status": "False", "reason": "Unschedulable", "message": "no node"}]});
+    let running = || container(json!({"running": {}}));
+    let at = "2026-01-01T00:00:01Z";
+    let two = |reason: &str| {
+        let events = vec![event("a", reason, "m", at)];
+        said(&below(vec![pod("a", running()), pod("b", unscheduled.clone())], events))
+    };
+    assert_eq!(two("Unhealthy"), "Pod shop/b: Unschedulable: no node");
+    assert_eq!(two("FailedMount"), "Pod shop/a: FailedMount: m");
+}
+
+#[test]
+fn a_container_that_runs_waits_for_its_probes() {
+    let of = |probes: Value, started: bool| {
+        let mut status = container(json!({"running": {}}));
+        status["containerStatuses"][0]["started"] = started.into();
+        let mut pod = pod("a", status);
+        let mut main = json!({"name": "main"});
+        main.as_object_mut().unwrap().extend(probes.as_object().unwrap().clone());
+        pod["spec"]["containers"] = json!([main]);
+        said(&below(vec![pod], Vec::new()))
+    };
+    let both = || json!({"startupProbe": {}, "readinessProbe": {}});
+    for (probes, started, want) in [
+        (both(), false, "it runs, and its startup probe has not succeeded yet"),
+        (both(), true, "it runs, and its readiness probe does not succeed"),
+        (json!({"readinessProbe": {}}), false, "it runs, and its readiness probe does not succeed"),
+        (json!({"startupProbe": {}}), true, "it runs and is not ready"),
+        (json!({}), false, "it runs and is not ready"),
+    ] {
+        let want = format!("Pod shop/a: container main: Unhealthy: {want}");
+        assert_eq!(of(probes.clone(), started), want, "{probes} {started}");
+    }
+}
+
+/// Events have their time in one of three places; what is not one is older than all others.
+#[test]
+fn the_latest_of_events_is_found_wherever_their_time_is() {
+    let of = |message: &str, times: Value| {
+        let mut event = event("a", "FailedMount", message, "");
+        event.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+        event
+    };
+    let (early, late) = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z");
+    let cases = [
+        ("plain", json!({"lastTimestamp": early}), json!({"lastTimestamp": late})),
+        (
+            "a series",
+            json!({"lastTimestamp": early}),
+            json!({"series": {"lastObservedTime": late}}),
+        ),
+        ("an event time", json!({"eventTime": early}), json!({"lastTimestamp": late})),
+        (
+            "a series goes on after its first time",
+            json!({"lastTimestamp": early}),
+            json!({"eventTime": "2026-01-01T00:00:00Z", "series": {"lastObservedTime": late}}),
+        ),
+        ("no time", json!({}), json!({"eventTime": early})),
+        ("what is no time", json!({"lastTimestamp": "soon"}), json!({"eventTime": early})),
+    ];
+    for (name, older, newer) in cases {
+        let events = [of("older", older), of("newer", newer)];
+        for events in [events.to_vec(), events.iter().rev().cloned().collect()] {
+            let starting = below(vec![pod("a", waiting("ContainerCreating", ""))], events);
+            assert_eq!(said(&starting), "Pod shop/a: FailedMount: newer", "{name}");
+        }
+    }
 }

@@ -1,3 +1,8 @@
+mod config;
+mod defaults;
+mod managers;
+mod merging;
+mod notations;
 mod omitted;
 mod owned;
 mod predicted;

@@ -108,6 +108,72 @@ fn what_was_applied_client_side_is_removed_se_158() {
     assert_eq!(names, ["a", "c"]);
 }
 
+/// Elements are the same by their keys, whatever else is in them.
+#[test]
+fn elements_of_the_answer_are_found_by_their_keys_se_158() {
+    let pod = |containers: Value| object("v1", "Pod", json!({"spec": {"containers": containers}}));
+    let tree = json!({"f:spec": {"f:containers": {
+        "k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:image": {}},
+        "k:{\"name\":\"b\"}": {".": {}, "f:name": {}, "f:image": {}},
+    }}});
+    let one = |name: &str, image: &str| json!({"name": name, "image": image, "tty": true});
+    let live = owned(pod(json!([one("a", "1"), one("b", "1")])), &tree);
+    let answer = owned(pod(json!([one("b", "2"), one("a", "1")])), &tree);
+    let target = pod(json!([{"name": "b", "image": "2"}, {"name": "a", "image": "1"}]));
+    let got = predicted(&target, &live, &answer, WITHOUT).unwrap();
+    let fields: Vec<[&Value; 3]> = got["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| [&one["name"], &one["image"], &one["tty"]])
+        .collect();
+    assert_eq!(json!(fields), json!([["b", "2", true], ["a", "1", true]]), "tty is of a webhook");
+}
+
+/// A parent that the answer does not have any more keeps what others own in it.
+#[test]
+fn what_others_own_stays_in_a_parent_that_is_gone_se_158() {
+    let map = |body: Value| object("v1", "ConfigMap", body);
+    let own = |fields: Value| json!({"f:data": fields, "f:metadata": {"f:labels": {"f:l": {}}}});
+    let labels = json!({"metadata": {"labels": {"l": "1"}}});
+    let target = map(labels.clone());
+    let gone = |rest: Value, tree: &Value| {
+        let live = owned(with(&map(labels.clone()), rest), tree);
+        let answer = owned(map(labels.clone()), &json!({"f:metadata": {"f:labels": {"f:l": {}}}}));
+        predicted(&target, &live, &answer, WITHOUT)
+    };
+    let of_a = own(json!({"f:a": {}}));
+    let got = gone(json!({"data": {"a": "1", "c": "2"}}), &of_a).unwrap();
+    assert_eq!(got["data"], json!({"c": "2"}));
+    let got = gone(json!({"data": {"a": "1"}}), &of_a).unwrap();
+    assert_eq!(got.get("data"), None, "nothing is left in it");
+    let of_x = json!({"f:metadata": {"f:labels": {"f:l": {}}, "f:finalizers": {"v:\"x\"": {}}}});
+    let got = gone(json!({"metadata": {"finalizers": ["x", "y"]}}), &of_x).unwrap();
+    assert_eq!(got["metadata"]["finalizers"], json!(["y"]));
+    let got = gone(json!({"metadata": {"finalizers": ["x"]}}), &of_x).unwrap();
+    assert_eq!(got["metadata"].get("finalizers"), None);
+}
+
+/// Of what was applied client-side, only the namespace of the object is always there.
+#[test]
+fn the_namespace_of_an_object_is_never_removed_se_158() {
+    let map = |metadata: Value, data: Value| {
+        object("v1", "ConfigMap", json!({"metadata": metadata, "data": data}))
+    };
+    let before =
+        map(json!({"namespace": "n", "labels": {"l": "1"}}), json!({"namespace": "x", "a": "1"}));
+    let live = applied_by_kubectl(before.clone(), &before);
+    let answered = |target: &Value| {
+        let answer = owned(live.clone(), &json!({"f:data": {"f:a": {}}}));
+        predicted(target, &live, &answer, WITHOUT)
+    };
+    let same = map(json!({"labels": {"l": "1"}}), json!({"namespace": "x", "a": "1"}));
+    assert_eq!(answered(&same), None);
+    let less = answered(&map(json!({}), json!({"a": "1"}))).unwrap();
+    assert_eq!((&less["data"], less["metadata"].get("labels")), (&json!({"a": "1"}), None));
+    assert_eq!(less["metadata"]["namespace"], "n");
+}
+
 /// Rules, jq as well, apply to the answers of several objects as to that of each.
 #[test]
 fn rules_apply_to_all_answers_together_se_158_se_170() {

@@ -289,9 +289,7 @@ fn path(text: &str) -> Parsed<Path> {
 fn message(text: &str) -> Parsed<Vec<MessagePart>> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(open) = rest.find('{') {
-        if open > 0 {
-            parts.push(MessagePart::Text(rest[..open].to_owned()));
-        }
+        parts.push(MessagePart::Text(rest[..open].to_owned()));
         let mut depth = 0_usize;
         let closing = rest[open..].char_indices().find(|(_, c)| {
             match c {

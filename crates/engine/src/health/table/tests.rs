@@ -64,6 +64,10 @@ fn tests_and_messages_of_the_language() {
         (".status.ready>=.spec.replicas -> Healthy", "Healthy "),
         (".status.absent?5>.spec.replicas -> Healthy", "Healthy "),
         (".status.absent<1 -> Healthy", "Healthy "),
+        (".spec.replicas<2 -> Healthy", "Unknown else"),
+        (".spec.replicas<=2 -> Healthy", "Healthy "),
+        (".spec.replicas>2 -> Healthy", "Unknown else"),
+        ("!stale -> Healthy {Ready.reason}{.status.phase} on", "Healthy BrokenRunning on"),
         ("#.status.parts=2 & #.status.map<=1 -> Healthy {#.status.parts}", "Healthy 2"),
         (".status.phase!=$.status.sha -> Healthy", "Healthy "),
         ("full .status.of -> Healthy", "Healthy "),
@@ -147,6 +151,85 @@ fn of_an_older_status_the_spec_and_what_is_of_this_generation_count() {
     let own = ".spec.paused=true & .status.phase=Failed -> Degraded";
     let paused = object(json!({"paused": true}), ready(json!(1)));
     assert_eq!(judged(own, paused), format!("Progressing {NOT_OBSERVED}"));
+}
+
+/// Only what people write pauses an object whose status is of an older generation.
+#[test]
+fn a_pause_of_the_spec_counts_and_a_pause_of_an_older_status_does_not() {
+    let object = json!({
+        "metadata": {"generation": 2},
+        "spec": {"hold": true, "want": 1, "word": "a", "parts": [{"ok": true}]},
+        "status": {"observedGeneration": 1, "phase": "Failed", "of": "2/2",
+            "parts": [{"ok": true}], "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    for test in [
+        ".spec.hold=true",
+        "!.spec.none",
+        ".spec.none<.spec.want",
+        ".spec.none+.spec.want=1",
+        "#.spec.parts=1",
+        "any .spec.parts (.ok=true)",
+        "all .spec.parts (.ok=true)",
+        ".spec.word!=.spec.other",
+        "!deleting",
+    ] {
+        let found = judged(&format!("{test} -> Suspended own"), object.clone());
+        assert_eq!(found, "Suspended own", "{test}");
+        let found = judged(&format!("{test} -> Degraded own"), object.clone());
+        assert_eq!(found, format!("Progressing {NOT_OBSERVED}"), "{test}, which is no pause");
+    }
+    for test in [
+        ".status.phase=Failed",
+        ".status.phase",
+        "!.status.none",
+        "full .status.of",
+        ".status.ready<.spec.want",
+        ".spec.want>.status.ready",
+        ".spec.want+.status.ready=1",
+        ".status.ready+.spec.want=1",
+        "#.status.parts=1",
+        "sum .status.parts.count<1",
+        "any .status.parts (.ok=true)",
+        "any .spec.parts ($.status.phase=Failed)",
+        "all .spec.parts ($.status.phase=Failed)",
+        ".status.phase!=.spec.word",
+        ".spec.word!=.status.phase",
+        "!Ready",
+        ".spec.hold=true & .status.phase=Failed",
+    ] {
+        let found = judged(&format!("{test} -> Suspended own"), object.clone());
+        assert_eq!(found, format!("Progressing {NOT_OBSERVED}"), "{test}");
+    }
+    // Nor is everything else a pause.
+    let table = Table::parse(&[("test.rules", "[a.io/K]\n-> Suspended all")]).unwrap();
+    let health = table.block("a.io", "K").unwrap().assess(&object);
+    assert_eq!(health.message, NOT_OBSERVED);
+}
+
+/// Rules that test the generation, or the pause, decide themselves; also when they negate it.
+#[test]
+fn rules_that_test_a_generation_or_a_pause_decide_themselves() {
+    let old = json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1,
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    for (rules, want) in [
+        ("!stale & Ready=True -> Healthy", "Unknown else"),
+        ("stale & Ready=True -> Suspended own", "Suspended own"),
+        ("!unobserved -> Healthy", "Unknown else"),
+        ("unobserved & Ready -> Degraded own", "Degraded own"),
+    ] {
+        assert_eq!(judged(rules, old.clone()), want, "{rules}");
+    }
+    let paused = json!({"spec": {"paused": true}, "status": {"phase": "x"}});
+    for (rules, want) in [
+        ("!.spec.paused=true -> Healthy", "Unknown else"),
+        (".spec.paused -> Degraded own", "Degraded own"),
+        (".spec.other -> Healthy", "Suspended Paused by spec.paused"),
+    ] {
+        assert_eq!(judged(rules, paused.clone()), want, "{rules}");
+    }
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    assert_eq!(judged("deleting -> Progressing goes", deleted), "Progressing goes");
+    assert_eq!(judged("deleting -> Progressing goes", json!({})), "Unknown else");
 }
 
 #[test]

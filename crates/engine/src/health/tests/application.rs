@@ -40,6 +40,16 @@ fn an_application_has_the_health_of_its_worst_resource() {
         ("V-153 degraded child", vec![child(Degraded)], Degraded),
         ("V-153 unknown child", vec![child(Unknown)], Healthy),
         ("SE-490 missing child", vec![child(Missing)], Healthy),
+        (
+            "SE-490 another kind of the group",
+            vec![Resource { group: "argoproj.io", ..resource("Rollout", "r", Some(Unknown)) }],
+            Unknown,
+        ),
+        (
+            "SE-490 a kind of the name",
+            vec![Resource { group: "app.k8s.io", ..resource("Application", "a", Some(Unknown)) }],
+            Unknown,
+        ),
         ("SE-490 hook", vec![Resource { hook: true, ..of(Degraded) }], Healthy),
         ("SE-492 only a missing hook", vec![Resource { hook: true, ..missing("h") }], Healthy),
         ("SE-490 skip-only", vec![Resource { skipped: true, ..of(Degraded) }], Healthy),

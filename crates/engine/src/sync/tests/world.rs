@@ -116,6 +116,8 @@ pub struct World {
     pub untracked: BTreeSet<String>,
     /// Names of objects that no hook may change.
     pub unrelated: BTreeSet<String>,
+    /// Names of objects that are the Application of the operation.
+    pub itself: BTreeSet<String>,
     /// Errors of requests, by verb and name.
     pub refused: BTreeMap<(Verb, String), String>,
     /// Requests that get lost once, by verb and name.
@@ -191,6 +193,7 @@ impl World {
             health: BTreeMap::new(),
             untracked: ["default".to_owned()].into(),
             unrelated: BTreeSet::new(),
+            itself: BTreeSet::new(),
             refused: BTreeMap::new(),
             lost: BTreeSet::new(),
             seen,
@@ -282,7 +285,7 @@ impl World {
             let object = Arc::new(object.clone());
             let tracked = !self.untracked.contains(&key.name);
             let objection = self.unrelated.contains(&key.name).then(|| "not ours".to_owned());
-            let is_itself = false;
+            let is_itself = self.itself.contains(&key.name);
             let live = LiveObject { object, health, out_of_sync, tracked, objection, is_itself };
             snapshot.live.insert(key.clone(), live);
         }

@@ -68,6 +68,7 @@ fn errors_name_the_field() {
     for (text, want) in cases {
         let error = Schedule::parse(text).unwrap_err().to_string();
         assert!(error.contains(want), "{text}: {error}");
+        assert_eq!(error.contains("timeZone"), text.contains("TZ="), "{text}: {error}");
     }
 }
 

@@ -53,6 +53,15 @@ fn validation() {
             json!([open("deny", json!({"description": long}))]),
             vec!["spec.syncWindows[0]: description is longer than 255 characters"],
         ),
+        (json!([open("deny", json!({"description": "x".repeat(255)}))]), vec![]),
+        (
+            json!([open("deny", json!({"applications": ["a", 5]}))]),
+            vec!["spec.syncWindows[0]: applications must be a list of strings"],
+        ),
+        (
+            json!([open("deny", json!({"clusters": {"a": 1}}))]),
+            vec!["spec.syncWindows[0]: clusters must be a list of strings"],
+        ),
         (json!([twin(), twin()]), vec![same]),
         (differs("manualSync", json!(true)), vec![same]),
         (differs("syncOverrun", json!(true)), vec![same]),

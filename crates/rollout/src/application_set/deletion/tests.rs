@@ -5,12 +5,13 @@ use proptest::strategy::Strategy as _;
 use serde_json::json;
 
 use super::*;
-use crate::application_set::decision::{Decision, Snapshot};
+use crate::application_set::decision::{Decision, NextReconcile, Snapshot};
 use crate::application_set::generate::generated::{Collector, is_reverse, keeps_resources};
 use crate::application_set::plan::windows::Facts;
 use crate::application_set::settings::DecisionSettings;
 use crate::application_set::status::stored::StoredApplicationSet;
 use crate::desired::inputs::Reads;
+use wavegate_engine::wait::WaitFor;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -305,4 +306,160 @@ fn a_deletion_that_is_stuck_is_an_error_of_the_set_as_383() {
         assert_eq!(error(&early).map(|(status, _)| status), Some(json!("False")));
     }
     assert!(decide(&set, 1, after(30)).status.is_none(), "it had none");
+}
+
+/// What holds an Application is named, with its own error, and no more than people read.
+#[test]
+fn a_deletion_names_what_holds_it() {
+    let going = |finalizers: &[&str], conditions: Value| {
+        let mut live = app("a", "dev", true);
+        live["metadata"]["finalizers"] = json!(finalizers);
+        live["status"]["conditions"] = conditions;
+        Going::read(&live).unwrap().to_string()
+    };
+    let since = "is being deleted since 2026-01-01T00:00:00Z, held by";
+    let none = json!([]);
+    assert_eq!(going(&[], none.clone()), format!("{since} no finalizer"));
+    assert_eq!(going(&["f"], none.clone()), format!("{since} the finalizer f"));
+    assert_eq!(going(&["f", "g"], none.clone()), format!("{since} the finalizers f, g"));
+    let many: Vec<String> = (0..FINALIZERS_SHOWN + 2).map(|number| format!("f{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let all = going(&many[..FINALIZERS_SHOWN], none.clone());
+    assert!(!all.contains("more"), "{all}");
+    let more = going(&many, none);
+    assert!(more.ends_with(" and 2 more") && !more.contains(many[FINALIZERS_SHOWN]), "{more}");
+    let condition = |kind: &str| json!({"type": kind, "message": kind});
+    let (error, warning) = (condition("DeletionError"), condition("DeletionWarning"));
+    for (conditions, want) in [
+        (json!([warning, error]), ": DeletionError"),
+        (json!([warning]), ": DeletionWarning"),
+        (json!([condition("SyncError")]), " the finalizer f"),
+    ] {
+        let found = going(&["f"], conditions);
+        assert!(found.ends_with(want), "{found}");
+    }
+    assert_eq!(Going::read(&app("a", "dev", false)), None);
+}
+
+/// AS-167: garbage collection removes the reference to a set that is gone; what is left with the
+/// Namespace alone was one of its Applications.
+#[test]
+fn an_application_that_was_released_has_only_the_namespace_left_as_167() {
+    let set = Identity { namespace: "argocd".to_owned(), ..Identity::of(&set("Reverse")) };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "name": "argocd", "uid": "n"});
+    let of_set = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+        "name": "set", "uid": "u", "controller": true});
+    let team =
+        json!({"apiVersion": "v1", "kind": "Team", "name": "t", "uid": "t", "controller": true});
+    let changed = |field: &str| {
+        let mut other = namespace.clone();
+        other[field] = "other".into();
+        other
+    };
+    for (owners, want) in [
+        (json!([namespace]), true),
+        (json!([of_set, namespace]), false),
+        (json!([team, namespace]), false),
+        (json!([of_set]), false),
+        (json!([]), false),
+        (json!([changed("name")]), false),
+        (json!([changed("kind")]), false),
+        (json!([changed("apiVersion")]), false),
+    ] {
+        let mut live = app("a", "dev", false);
+        live["metadata"]["ownerReferences"] = owners.clone();
+        assert_eq!(Leaving::is_released(&live, &set), want, "{owners}");
+    }
+}
+
+/// AS-160, AS-167: what protects the resources of an Application is removed before the set is gone,
+/// also what an earlier policy has left; nothing else is written then.
+#[test]
+fn what_holds_an_application_is_removed_before_its_set_is_gone_as_160() {
+    let keeping = |order: &str| {
+        let mut set = set(order);
+        set["spec"]["syncPolicy"] = json!({"preserveResourcesOnDeletion": true});
+        set
+    };
+    let held = || app("a", "dev", false);
+    let mut free = held();
+    free["metadata"]["finalizers"] = json!(["other"]);
+    let acts = |stage: DeletionStage| match stage {
+        DeletionStage::Act(plan) => {
+            assert!(plan.deletes.is_empty() && plan.creates.is_empty());
+            Some(
+                plan.patches
+                    .iter()
+                    .map(|patch| (patch.name.clone(), patch.body()))
+                    .collect::<Vec<_>>(),
+            )
+        }
+        _ => None,
+    };
+    for order in ["AllAtOnce", "Reverse"] {
+        let found =
+            acts(stage_at(&keeping(order), &[held(), free.clone()], Policy::Sync, after(0)));
+        let found = found.unwrap_or_default();
+        assert_eq!(found.len(), 1, "{order}");
+        assert_eq!(found[0].1["metadata"]["finalizers"], json!([]), "{order}");
+        assert_eq!(found[0].1["metadata"]["resourceVersion"], "1", "{order}");
+        let none = stage_at(&keeping(order), &[free.clone()], Policy::Sync, after(0));
+        assert_eq!(acts(none), None, "{order}");
+        let deleted = stage_at(&set(order), &[held()], Policy::Sync, after(0));
+        assert_eq!(acts(deleted), None, "{order}: its resources are deleted with it");
+    }
+    let mut guarded = held();
+    guarded["metadata"]["ownerReferences"][0] =
+        json!({"apiVersion": "v1", "kind": "Namespace", "name": "", "uid": "n"});
+    let found = acts(stage_at(&set("AllAtOnce"), &[guarded], Policy::Sync, after(0))).unwrap();
+    let owners = found[0].1["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!((owners.len(), &owners[0]["uid"]), (1, &json!("u")), "garbage collection goes on");
+}
+
+/// Each stage of the deletion of a set, as one decision: what is written, what is waited for, and
+/// when it is looked at again.
+#[test]
+fn each_stage_of_a_deletion_is_one_decision_as_505() {
+    const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
+    let wait = NextReconcile::After(WaitFor::SetDeletion, std::time::Duration::from_secs(10));
+    let settings = DecisionSettings::default();
+    let decide = |order: &str, finalizers: &[&str], spec: Value, live: &[Value]| {
+        let mut set = set(order);
+        set["metadata"]["deletionTimestamp"] = START.into();
+        set["metadata"]["finalizers"] = json!(finalizers);
+        json_patch::merge(&mut set["spec"], &spec);
+        let generated =
+            Collector::new(&set, &settings).finish(&set, &settings, Reads::default(), None);
+        let read = |live: &Value| Leaving::read(live, &Identity::of(&set), &generated.strategy);
+        let leaving: Vec<Leaving> = live.iter().map(read).collect();
+        let (projects, set) = (BTreeMap::new(), StoredApplicationSet::read(&set));
+        let windows = Facts { projects: &projects, clusters: &[] };
+        let first = Snapshot::first(&set, &generated, &settings, windows, after(30));
+        delete_set::delete(&Snapshot { leaving: &leaving, ..first })
+    };
+    let one = [app("a", "dev", false)];
+    let keeps = json!({"syncPolicy": {"preserveResourcesOnDeletion": true}});
+    let misspelt = json!({"strategy": {"deletionOrdr": "Reverse"}});
+
+    let done = decide("AllAtOnce", &["other", FINALIZER], json!({}), &one);
+    assert_eq!(done.finalizers, Some(vec!["other".to_owned()]), "garbage collection does the rest");
+    assert_eq!(done.next, NextReconcile::Gone);
+    let acts = decide("AllAtOnce", &[FINALIZER], keeps.clone(), &one);
+    assert_eq!((acts.writes.patches.len(), acts.next, acts.finalizers), (1, wait, None));
+    let orphans = decide("Reverse", &[FINALIZER, "orphan"], json!({}), &one);
+    assert_eq!((orphans.leaving, orphans.next), (vec!["a".to_owned()], wait));
+    let reverse = decide("Reverse", &[FINALIZER], json!({}), &one);
+    assert_eq!((reverse.writes.deletes.len(), reverse.next), (1, wait));
+    // AS-380: in which order is not known.
+    let unclear = decide("Reverse", &[FINALIZER], misspelt.clone(), &one);
+    let status = unclear.status.unwrap();
+    assert!(status.has("ErrorOccurred", "True") && unclear.writes == WritePlan::default());
+    assert_eq!(unclear.events.len(), 1);
+    // Without our finalizer, only what the set keeps is protected.
+    let free = decide("AllAtOnce", &["other"], keeps, &one);
+    assert_eq!((free.writes.patches.len(), free.next), (1, wait));
+    let rest = decide("AllAtOnce", &["other"], json!({}), &one);
+    assert_eq!((rest.writes, rest.next), (WritePlan::default(), NextReconcile::Gone));
+    let none = decide("AllAtOnce", &[], misspelt, &[]);
+    assert_eq!((none.next, none.status), (NextReconcile::Gone, None));
 }

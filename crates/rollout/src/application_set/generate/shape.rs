@@ -370,4 +370,107 @@ mod tests {
             shape_problem(&large).unwrap().starts_with("metadata.annotations: have 262145 bytes")
         );
     }
+
+    /// The API server accepts what is exactly as long as allowed, and what has its odd characters
+    /// inside; an Application that it accepts must not be held back here (AS-144).
+    #[test]
+    fn what_the_api_server_just_accepts_is_accepted_as_144() {
+        let (most, more) = ("a".repeat(LONGEST_PART), "a".repeat(LONGEST_PART + 1));
+        let cases = [
+            ("name", json!("a".repeat(LONGEST_NAME)), json!("a".repeat(LONGEST_NAME + 1))),
+            ("name", json!("a-1"), json!("a-")),
+            ("name", json!("1.a"), json!("a.-b")),
+            ("name", json!("a--b"), json!("a_b")),
+            ("labels", json!(null), json!(1)),
+            ("labels", json!({most.as_str(): most}), json!({"a": more})),
+            ("labels", json!({"a": "b_c"}), json!({"a": "-b"})),
+            ("labels", json!({"a": "b.c"}), json!({"a": "b-"})),
+            ("labels", json!({"a-b": ""}), json!({more.as_str(): ""})),
+            ("labels", json!({"e.x/a": ""}), json!({"e_x/a": ""})),
+            ("labels", json!({"e/a_b": ""}), json!({"e/": ""})),
+            ("labels", json!({"e/A": ""}), json!({"E/a": ""})),
+            ("annotations", json!({"E/A": "any: text"}), json!({"e/a/b": ""})),
+            (
+                "annotations",
+                json!({"a": "x".repeat(ANNOTATION_BYTES - 1)}),
+                json!({"a": "x".repeat(ANNOTATION_BYTES / 2), "b": "x".repeat(ANNOTATION_BYTES / 2)}),
+            ),
+            ("finalizers", json!(null), json!({})),
+            ("finalizers", json!([]), json!([""])),
+        ];
+        for (field, fine, wrong) in cases {
+            let mut application = application();
+            application["metadata"][field] = fine.clone();
+            assert_eq!(shape_problem(&application), None, "{field}: {fine}");
+            application["metadata"][field] = wrong.clone();
+            assert!(shape_problem(&application).is_some(), "{field}: {wrong}");
+        }
+    }
+
+    /// The message names what is there, in the terms of a manifest, and not all of a long text.
+    #[test]
+    fn a_wrong_value_is_shown_as_its_author_wrote_it() {
+        let long = |count: usize| "A".repeat(count);
+        let cases = [
+            ("/kind", json!(""), "kind: is empty, must"),
+            ("/kind", json!([]), "kind: is a list, must"),
+            ("/kind", json!({}), "kind: is an object, must"),
+            ("/kind", json!(2), "kind: is the number 2, must"),
+            ("/kind", json!(false), "kind: is the boolean false, must"),
+            // With the quotes around it.
+            ("/kind", json!(long(SHOWN - 2)), &format!("is \"{}\", must", long(SHOWN - 2))),
+            ("/kind", json!(long(SHOWN - 1)), &format!("is \"{}…, must", long(SHOWN - 1))),
+            ("/metadata/labels/y", json!(null), "y: is missing, must be a string"),
+            ("/spec/source", json!("x"), "the string \"x\", must be an object"),
+            ("/spec/syncPolicy", json!({"syncOptions": "x"}), "\"x\", must be a list"),
+            ("/spec/syncPolicy/retry/limit", json!([]), "is a list, must be a whole number"),
+            ("/spec/syncPolicy/retry/limit", json!({}), "is an object, must be a whole number"),
+            ("/spec/source/path", json!([]), "is a list, must be a string"),
+        ];
+        for (place, value, want) in cases {
+            let mut wrong = application();
+            *wrong.pointer_mut(place).unwrap() = value.clone();
+            let found = shape_problem(&wrong).unwrap_or_default();
+            assert!(found.contains(want), "{place} {value}: {found}");
+        }
+    }
+
+    /// A name that lacks a parameter is one mistake, with a message of its own (AS-132): it is not
+    /// reported as a name that several elements share, too.
+    #[test]
+    fn only_a_whole_name_is_ambiguous() {
+        let two = ["elements[0]", "elements[1]"];
+        let three = ["elements[0]", "elements[1]", "elements[2]"];
+        let cases: [(&str, &[&str], Option<&str>); 7] = [
+            ("web", &two[..1], None),
+            ("web", &two, Some("2 elements result in this name, elements[0] and elements[1]; it")),
+            (
+                "web",
+                &three,
+                Some("3 elements result in this name, elements[0] and elements[1] among them"),
+            ),
+            ("", &two, None),
+            ("web-{{ env }}", &two, None),
+            ("web-<no value>", &two, None),
+            ("web-{{", &two, Some("2 elements")),
+        ];
+        for (name, origins, want) in cases {
+            let found = problem_of_namesakes(name, origins);
+            match want {
+                None => assert_eq!(found, None, "{name:?}"),
+                Some(want) => {
+                    assert!(found.as_ref().is_some_and(|it| it.contains(want)), "{found:?}")
+                }
+            }
+        }
+        for (name, want) in [
+            ("web-{{ env }}", "the generator has no parameter env"),
+            ("web-<no value>", "missingkey=error"),
+        ] {
+            let mut wrong = application();
+            wrong["metadata"]["name"] = name.into();
+            let found = shape_problem(&wrong).unwrap_or_default();
+            assert!(found.contains(want), "{name}: {found}");
+        }
+    }
 }

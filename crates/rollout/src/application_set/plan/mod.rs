@@ -256,8 +256,8 @@ pub(super) fn merge(body: &mut Value, more: Value) {
         (Value::Object(body), Value::Object(more)) => {
             for (key, value) in more {
                 match body.get_mut(&key) {
-                    Some(field) if field.is_object() => merge(field, value),
-                    _ => {
+                    Some(field) => merge(field, value),
+                    None => {
                         body.insert(key, value);
                     }
                 }

@@ -256,4 +256,112 @@ mod tests {
         // What is not written is decided again all the same.
         assert_eq!(decided_within(Duration::from_secs(9)), Duration::from_secs(1));
     }
+
+    /// ST-005: a run is recorded every two seconds, and every ten where only the share of other sets
+    /// differs; at once where something depends on it, or the clock was set back.
+    #[test]
+    fn a_run_is_recorded_every_two_seconds_st_005() {
+        let now: Timestamp = "2026-01-02T03:04:10Z".parse().unwrap();
+        let run = |is_urgent: bool, is_of_shares: bool| RunDecision {
+            name: "shop-1".to_owned(),
+            new: None,
+            status: Default::default(),
+            is_urgent,
+            is_of_shares,
+            must_be_stored: false,
+            superseded: None,
+            terminates: Vec::new(),
+            news: Vec::new(),
+            late: Vec::new(),
+        };
+        for (name, is_urgent, is_of_shares, ago, want) in [
+            ("just now", false, false, 500, Some(1_500)),
+            ("two seconds later", false, false, 2_000, None),
+            ("shares", false, true, 2_000, Some(8_000)),
+            ("ten seconds later", false, true, 10_000, None),
+            ("urgent", true, false, 500, None),
+            ("the clock was set back", false, false, -500, None),
+            ("in the same moment", false, false, 0, Some(2_000)),
+        ] {
+            let written = now.checked_sub(SignedDuration::from_millis(ago)).unwrap();
+            let due = run_due_at(&run(is_urgent, is_of_shares), Some(written), now);
+            let left = due.map(|due| due.duration_since(now).as_millis());
+            assert_eq!(left, want, "{name}");
+        }
+        assert_eq!(run_due_at(&run(false, false), None, now), None, "after a start");
+    }
+
+    /// A transition that lets something start, or that must not be lost, is stored at once.
+    #[test]
+    fn a_transition_that_something_depends_on_is_stored_at_once() {
+        use crate::application_set::generate::ignore::Ignore;
+        use crate::application_set::generate::policy::Policy;
+        use crate::application_set::generate::preserve::Preserve;
+        use crate::application_set::plan::owner::Identity;
+        use crate::application_set::plan::update::Rules;
+        use crate::rollout::Transition;
+        let set = Identity::default();
+        let (preserve, ignore) = (Preserve::default(), Ignore::default());
+        let rules = Rules {
+            set: &set,
+            policy: Policy::Sync,
+            preserve: &preserve,
+            ignore: &ignore,
+            keeps_resources: false,
+        };
+        let existing = |name: &str, sync: &str| {
+            let live = json!({"metadata": {"name": name}, "status": {
+                "sync": {"status": sync}, "health": {"status": "Healthy"},
+            }});
+            Existing::read(&live, None, &rules)
+        };
+        let transition = |to: Phase, is_new: bool, timed_out: bool| Transition {
+            application: "a".to_owned(),
+            step: Some(0),
+            from: (!is_new).then_some(Phase::Waiting),
+            to,
+            message: String::new(),
+            target_revisions: Vec::new(),
+            before: None,
+            health: HealthStatus::Healthy,
+            sync: wavegate_api::SyncStatusCode::Synced,
+            cause: "x",
+            timed_out,
+        };
+        let urgent = |old: &Status, sync: &str, transitions: Vec<Transition>| {
+            let plan = RolloutPlan { transitions, ..empty_plan() };
+            is_urgent(old, &plan, &[existing("a", sync)])
+        };
+        let old = status(|_| {});
+        for (name, sync, of, want) in [
+            ("it begins to wait", "OutOfSync", transition(Phase::Waiting, true, false), false),
+            ("it waits again", "OutOfSync", transition(Phase::Waiting, false, false), true),
+            ("it is promoted", "OutOfSync", transition(Phase::Pending, false, false), true),
+            ("it makes progress", "OutOfSync", transition(Phase::Progressing, false, false), false),
+            ("it is done already", "Synced", transition(Phase::Progressing, false, false), true),
+            ("it is Healthy", "Synced", transition(Phase::Healthy, false, false), false),
+            ("it was moved on", "OutOfSync", transition(Phase::Healthy, false, true), true),
+        ] {
+            assert_eq!(urgent(&old, sync, vec![of]), want, "{name}");
+        }
+        assert!(!urgent(&old, "Synced", vec![]));
+        // A new one of its name must not find its entry.
+        let gone = status(|one| one["applicationStatus"][0]["application"] = "b".into());
+        assert!(urgent(&gone, "Synced", vec![]));
+        let first = status(|one| one["applicationStatus"][0]["application"] = "0".into());
+        assert!(urgent(&first, "Synced", vec![]));
+    }
+
+    fn empty_plan() -> RolloutPlan {
+        use crate::rollout::RolloutSnapshot;
+        let snapshot = RolloutSnapshot {
+            strategy: &crate::rollout::steps::StepStrategy::AllAtOnce,
+            members: &[],
+            settings: Default::default(),
+            opened: None,
+            capacity: 0,
+            run_input: None,
+        };
+        crate::rollout::step(&snapshot, Timestamp::UNIX_EPOCH)
+    }
 }

@@ -121,3 +121,24 @@ proptest! {
         }
     }
 }
+
+/// AS-164: an invalid rule keeps those from being written that it is for: one of this name, or all.
+#[test]
+fn an_invalid_rule_concerns_its_applications_as_164() {
+    let problems = |rules: Value| {
+        let mut set = set();
+        set["spec"]["ignoreApplicationDifferences"] = rules;
+        Ignore::read(&set, &wavegate_engine::diff::Jq::default()).1
+    };
+    let broken = json!([".a ["]);
+    let of_one = problems(json!([{"name": "a", "jqPathExpressions": broken}]));
+    assert_eq!(of_one.len(), 1);
+    assert!(of_one[0].concerns("a") && !of_one[0].concerns("b"));
+    let of_all = problems(json!([{"jqPathExpressions": broken}]));
+    assert!(of_all[0].concerns("a") && of_all[0].concerns("b"));
+    // Those of all rules count together.
+    let many = |count: usize| json!({"jqPathExpressions": vec![".spec.source"; count]});
+    assert!(problems(json!([many(250), many(250)])).is_empty());
+    let [one] = &problems(json!([many(250), many(251)]))[..] else { panic!("one is too many") };
+    assert!(one.message.contains("more than 500 jq expressions"), "{}", one.message);
+}

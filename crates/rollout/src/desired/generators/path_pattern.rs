@@ -324,6 +324,14 @@ mod tests {
             ("[!a]pp", "bpp", false),
             ("[!a]pp", "!pp", true),
             ("./app1", "app1", false),
+            ("a[\\]x]c", "a]c", true),
+            ("a[\\]x]c", "axc", true),
+            ("a[\\]x]c", "a\\c", false),
+            ("a[é]c", "aéc", true),
+            ("a[é]c", "axc", false),
+            ("a[[:d]c", "a:c", true),
+            ("a[-]c", "a-c", true),
+            ("a[-]c", "abc", false),
         ];
         for (pattern, path, want) in cases {
             let pattern_read = PathPattern::of_directories(pattern).unwrap();
@@ -365,6 +373,8 @@ mod tests {
             ("a/[^b].json", "a/b.json", false, false),
             ("a/[]x].json", "a/].json", true, true),
             ("a/[[:digit:]x].json", "a/7.json", true, true),
+            ("a/[[x].json", "a/[.json", true, true),
+            ("a/[[x].json", "a/:.json", false, false),
         ];
         for (pattern, path, greedy, by_segment) in cases {
             let matches = |globbing| {

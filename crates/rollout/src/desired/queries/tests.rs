@@ -46,6 +46,37 @@ fn filters_ask_for_what_they_need() {
     assert_eq!(filters.branch(&branch("x", "dev"), &known(&[])), Selected::No);
 }
 
+/// A repository counts by its own conditions; a branch counts when one filter as a whole selects it.
+#[test]
+fn conditions_on_repositories_and_on_branches_are_apart() {
+    let of = |filters: &[Filter]| Filters::new(filters).unwrap();
+    let named = of(&[filter("^app-", "^main$", &[], &[])]);
+    assert!(named.name("app-1") && !named.name("lib"));
+    assert!(of(&[filter("", "^main$", &[], &[])]).name("lib"), "no condition on repositories");
+    let exists = |path: &str, exists: bool| BTreeMap::from([(path.to_owned(), exists)]);
+    let none = BTreeMap::new();
+    let main = filter("^app-", "^main$", &[], &[]);
+    for (rule, filters, repository, paths, want) in [
+        ("of no condition", vec![], "x", &none, Selected::Yes),
+        ("judged before", vec![filter("^app-", "", &[], &[])], "lib", &none, Selected::Yes),
+        (
+            "a path is one",
+            vec![filter("", "", &["a"], &[])],
+            "x",
+            &exists("a", false),
+            Selected::No,
+        ),
+        ("there it is", vec![filter("", "", &["a"], &[])], "x", &exists("a", true), Selected::Yes),
+        ("so is none", vec![filter("", "", &[], &["c"])], "x", &exists("c", true), Selected::No),
+        ("absent", vec![filter("", "", &[], &["c"])], "x", &exists("c", false), Selected::Yes),
+        ("another's", vec![filter("^lib", "", &[], &[]), main.clone()], "x", &none, Selected::No),
+        ("its own", vec![filter("^lib", "", &[], &[]), main.clone()], "lib", &none, Selected::Yes),
+        ("by an empty one", vec![filter("", "", &[], &[]), main.clone()], "x", &none, Selected::No),
+    ] {
+        assert_eq!(of(&filters).branch(&branch(repository, "main"), paths), want, "{rule}");
+    }
+}
+
 #[test]
 fn an_invalid_or_huge_expression_is_named() {
     for text in ["(", "(a{1000}){1000}"] {

@@ -618,3 +618,6 @@ fn differs(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
         || old.rollback_at != new.rollback_at
         || steps(old) != steps(new)
 }
+
+#[cfg(test)]
+mod tests;

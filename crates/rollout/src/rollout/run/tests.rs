@@ -27,6 +27,9 @@ mod later;
 mod moments;
 mod quarantine;
 mod sizes;
+mod standings;
+mod verdicts;
+mod voids;
 mod words;
 
 /// An Application of the fleet.

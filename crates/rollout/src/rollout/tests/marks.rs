@@ -229,3 +229,69 @@ fn the_limits_of_policies_are_named_with_them() {
     let want = "3 in flight in all sets of policy p";
     assert_eq!(texts(json!({"pace": {"maxInFlight": 3}})), [want]);
 }
+
+/// ST-065: the message of what a sync of a person holds names that person, by the beginning of a long
+/// name, since a status has little room.
+#[test]
+fn a_long_name_of_a_person_is_cut_st_065() {
+    for (length, shown) in
+        [(0, None), (47, Some(47)), (48, Some(48)), (49, Some(47)), (500, Some(47))]
+    {
+        let sync = PersonSync {
+            revisions: vec!["old".to_owned()],
+            is_local: false,
+            is_explicit: true,
+            by: "é".repeat(length),
+            started_at: ago(299),
+            end: OperationEnd::Succeeded,
+            is_after_target: false,
+        };
+        let stored = Entry {
+            earlier: Earlier::Unknown,
+            target_revisions: vec!["next".to_owned()],
+            ..entry("a", Phase::Healthy)
+        };
+        let found = Observed {
+            person: Some(Box::new(sync)),
+            ..seen(H::Healthy, SyncStatusCode::OutOfSync)
+        };
+        let message = hold(Some(&stored), &mut stored.clone(), &found, false).unwrap();
+        let name = match shown {
+            None => "a person".to_owned(),
+            Some(shown) if shown == length => "é".repeat(shown),
+            Some(shown) => format!("{}…", "é".repeat(shown)),
+        };
+        assert!(message.contains(&format!(": {name} synced it to old")), "{length}: {message}");
+    }
+}
+
+/// AS-361: an operation is the one of a promotion when it was written for it; one that was requested
+/// before the step opened again counts, unless it had ended by then.
+#[test]
+fn an_operation_is_of_the_promotion_that_it_was_written_for_as_361() {
+    let since = ago(100);
+    let operation = |promotion: Option<i64>, finished: Option<i64>| ObservedOperation {
+        phase: OperationPhase::Succeeded,
+        started_at: ago(200),
+        finished_at: finished.map(ago),
+        promotion: promotion.map(ago),
+        revisions: Vec::new(),
+        message: String::new(),
+        is_blocked: false,
+        is_partial: false,
+    };
+    for (name, promotion, finished, promoted, requested) in [
+        ("of a person", None, None, false, false),
+        ("of this promotion", Some(100), Some(90), true, true),
+        ("of a later one", Some(99), Some(90), true, true),
+        ("of an earlier one", Some(101), Some(90), false, true),
+        ("which runs", Some(101), None, false, true),
+        ("which ended then, by clocks that differ", Some(200), Some(103), false, true),
+        ("which had ended before", Some(200), Some(104), false, false),
+    ] {
+        for (mark, want) in [(None, promoted), (Some(EntryMark::Requested), requested)] {
+            let entry = Entry { mark, since, ..entry("a", Phase::Pending) };
+            assert_eq!(entry.owns(&operation(promotion, finished)), want, "{name}: {mark:?}");
+        }
+    }
+}

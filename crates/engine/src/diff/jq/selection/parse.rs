@@ -237,11 +237,8 @@ impl<'t> Parser<'t> {
 
     fn path(&mut self) -> Option<Vec<Part>> {
         if self.skips(Token::Symbol("..")) {
-            // What may follow it directly differs between jq and jaq.
-            let ends = self.peek().is_none_or(|next| {
-                ["|", ",", ")"].iter().any(|symbol| next == Token::Symbol(symbol))
-            });
-            return ends.then(|| self.counted(Part::All)).flatten().map(|part| vec![part]);
+            // Nothing may follow it directly: that differs between jq and jaq.
+            return self.counted(Part::All).map(|part| vec![part]);
         }
         let starts_here = matches!(self.peek()?, Token::Name(_) | Token::Symbol("."));
         let parts = match self.peek()? {

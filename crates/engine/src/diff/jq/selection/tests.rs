@@ -1,3 +1,5 @@
+mod paths;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -41,6 +43,10 @@ const FORMS: &[&str] = &[
     ".a | (.., .b)",
     ".",
     ".a.\"b\"?[\"c\"][]",
+    ".\"a\".b",
+    "select(.a == false)",
+    "select(.a == -1)",
+    ".a[.a | keys[] | select(. == \"x\")]",
 ];
 
 #[test]
@@ -147,6 +153,10 @@ fn forms_that_are_followed_in_this_process() {
         "keys[] as $k | select($k) | .[$j]",
         "keys[] as $k | select($k) | .[$k]?",
         "keys[] as [$k] | select($k) | .[$k]",
+        "keys[] as $1 | select($1) | .[$1]",
+        "..)",
+        "... | .a",
+        ".a[..]",
         ".a[.b | keys[] | select(.)]",
         ".a[keys[] | select(.)]",
         ".a[].b[.a[].b | keys[] | select(.)]",
@@ -348,6 +358,18 @@ fn patterns_of_another_form_and_long_numbers_are_left_to_jq() {
         ("[a--b]", false),
         ("a{2}", false),
         ("a\u{e4}", false),
+        ("[(]", true),
+        ("[-.]", true),
+        ("(a|[)])", true),
+        ("([(])", true),
+        ("(a)+", true),
+        ("a|*", false),
+        ("a--b", true),
+        ("[a-]", true),
+        ("[-a-]", true),
+        ("()", true),
+        (&*"a".repeat(64), true),
+        (&*"a".repeat(65), false),
     ] {
         let text = format!(".a[] | select(.b | test({pattern:?}))");
         assert_eq!(is_read(&text), want, "{pattern}");

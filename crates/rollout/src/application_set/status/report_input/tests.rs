@@ -1,5 +1,7 @@
 //! What is read of an Application, as tables.
 
+mod sets;
+
 use serde_json::{Value, json};
 
 use super::{Timestamp, waited_for, without_start};

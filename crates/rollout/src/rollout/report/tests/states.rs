@@ -320,3 +320,16 @@ fn a_set_without_a_rollout_has_nothing_in_steps() {
     assert!(report.members.values().all(|member| member.step.is_none()));
     assert_eq!(report.behind(), []);
 }
+
+/// ST-064: what the run goes on without is not waited for, and its reason is the one of the run.
+#[test]
+fn a_report_names_why_an_application_was_left_out_st_064() {
+    let status = json!({"applicationStatus": entries("Waiting", "Healthy")});
+    let mut report = of(&set(Value::Null, status), out_of_sync(), done());
+    assert!(report.is_waited_for(&report.members["a"]), "it is of the open step");
+    report.leave_out(|name| (name == "a").then(|| "it was skipped by ann".to_owned()));
+    assert!(!report.is_waited_for(&report.members["a"]));
+    assert_eq!(report.members["b"].left_out, None, "only that one");
+    report.leave_out(|_| None);
+    assert!(report.is_waited_for(&report.members["a"]), "it was taken in again");
+}
