@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{PageObject, WaitDocument};
+use super::objects::PageObject;
+use super::wait::WaitDocument;
 
 /// One Application.
 #[derive(Clone, Debug, Default)]
@@ -97,15 +98,4 @@ pub struct EventDocument {
     pub message: String,
     /// How often it was seen.
     pub count: i64,
-}
-
-/// The end of the log of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogDocument {
-    /// The Pod with its container.
-    pub of: String,
-    /// The lines; empty when it has none, or cannot be read.
-    pub lines: String,
-    /// Why it cannot be read; empty otherwise.
-    pub unread: String,
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::CellState;
+use super::objects::CellState;
 
 /// A run over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,10 @@
 
 mod application;
 mod chart;
+mod objects;
 mod plan;
 mod run;
+mod wait;
 
 use std::sync::Arc;
 
@@ -16,13 +18,12 @@ use tokio::sync::watch;
 
 use crate::permissions::VerbPermissions;
 
-pub use self::application::{
-    ApplicationDocument, EventDocument, LogDocument, ResourceDocument, TreeDocument,
-};
+pub use self::application::{ApplicationDocument, EventDocument, ResourceDocument, TreeDocument};
 pub use self::chart::{
     ChartDocument, ChartMarkDocument, ChartRowDocument, ChartSpanDocument, ChartStepDocument,
     PageClock,
 };
+pub use self::objects::{CellState, PageObject};
 pub use self::plan::{
     AppDifferenceDocument, FieldDocument, PlanDocument, PlanPoliciesDocument, PlanProblemDocument,
     PlannedChangeDocument, PlannedGateDocument, PlannedStepDocument, PolicyDocument,
@@ -31,6 +32,7 @@ pub use self::run::{
     FailureDocument, GateDocument, HappeningDocument, RevisionDocument, RunDocument,
     RunStepDocument,
 };
+pub use self::wait::{LogDocument, WaitDocument};
 
 /// Why something cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,15 +102,6 @@ pub struct KnownState {
     pub problems: Vec<String>,
 }
 
-/// Namespace and name of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageObject {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
 /// Whom a rollout waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attention {
@@ -119,22 +112,6 @@ pub enum Attention {
     Running,
     /// It is complete.
     Done,
-}
-
-/// The state of an Application in a rollout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CellState {
-    /// Complete.
-    Done,
-    /// It uses the limit of its step.
-    Moving,
-    /// It has not started.
-    #[default]
-    Waiting,
-    /// It does not continue by itself.
-    Stuck,
-    /// It is left out of the run.
-    Skipped,
 }
 
 /// An ApplicationSet and its rollout.
@@ -226,35 +203,6 @@ pub struct CellDocument {
     pub revision: String,
     /// What it waits for; may be empty.
     pub message: String,
-}
-
-/// A wait for an Application (`explain`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WaitDocument {
-    /// The Application.
-    pub application: String,
-    /// Its step, counted from 1.
-    pub step: Option<usize>,
-    /// Phase, sync and health in words.
-    pub words: String,
-    /// The kind of the wait.
-    pub kind: String,
-    /// Who ends it, in words.
-    pub ended_by: String,
-    /// The reason.
-    pub reason: String,
-    /// What is below it, such as a Pod; may be empty.
-    pub cause: String,
-    /// Its start.
-    pub since: String,
-    /// Its latest end.
-    pub until: String,
-    /// What a person may do.
-    pub advice: Vec<String>,
-    /// Applications that have resources of it as theirs, too.
-    pub others: Vec<PageObject>,
-    /// The end of the log of its Pod, where one is the cause.
-    pub log: Option<LogDocument>,
 }
 
 /// A limit of policies, and who uses it.
