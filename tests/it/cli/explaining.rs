@@ -9,6 +9,7 @@ use kube::core::DynamicObject;
 use kube_sim::{Effect, InjectedFault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
 
+use super::dashboard::PageServer;
 use super::embedded::Cluster;
 use super::*;
 use crate::support::manifests::IN_CLUSTER;
@@ -135,6 +136,29 @@ impl Shop {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// PG-018: the page has the end of the log of the Pod that holds a step, where the person may read it.
+#[tokio::test(flavor = "multi_thread")]
+async fn pg_018_the_page_has_the_end_of_the_log_of_that_pod() {
+    let shop = Shop::new().await;
+    let deployment = kind_of("apps", "Deployment");
+    shop.workload(&deployment, "web", "CrashLoopBackOff", false).await;
+    shop.waits_for(&deployment, "web", false).await;
+    shop.explains(&["container main: CrashLoopBackOff"]).await;
+    let page = || {
+        let mut command = program(&["dashboard"]);
+        command.env("KUBECONFIG", shop.cluster.kubeconfig());
+        PageServer::with(command)
+    };
+    let body = page().await.until("/set/argocd/set", "Log of shop/web-").await;
+    says(&body, "simulation: fails, as it was asked to, exit code 1");
+    assert!(!body.contains("hunter2"), "{body}");
+
+    let is_log = |request: &RequestRecord| request.subresource == "log";
+    shop.cluster.server.inject(InjectedFault::new(Effect::Forbidden, is_log).times(usize::MAX));
+    let body = page().await.until("/set/argocd/set", " is not shown: ").await;
+    assert!(!body.contains("simulation: fails"), "{body}");
 }
 
 /// Who was on call had to know which `kubectl` commands lead from a Deployment to its Pods.
