@@ -102,13 +102,13 @@ fn of_secrets(secrets: &[Secret]) -> Vec<Finding> {
                     servers.entry(server).or_default().push(about);
                 }
             }
-            Some(SecretKind::Repository | SecretKind::RepositoryTemplate) => {
-                if secret_text(secret, "url").trim().is_empty() {
-                    let problem = "it has no url, so it is of no repository; add one, or delete it";
-                    findings.push(Finding::error(about, problem));
-                }
+            Some(SecretKind::Repository | SecretKind::RepositoryTemplate)
+                if secret_text(secret, "url").trim().is_empty() =>
+            {
+                let problem = "it has no url, so it is of no repository; add one, or delete it";
+                findings.push(Finding::error(about, problem));
             }
-            None => {}
+            Some(SecretKind::Repository | SecretKind::RepositoryTemplate) | None => {}
         }
     }
     for (_, names) in servers.into_iter().filter(|(_, names)| names.len() > 1) {

@@ -27,7 +27,7 @@ const HAS_WARNINGS: u8 = 1;
 /// Most findings of one severity in the table; the rest is counted.
 const SHOWN: usize = 100;
 
-/// Say what would go wrong in a cluster: definitions, rights, settings, projects, policies
+/// Say what would go wrong in a cluster
 ///
 /// Reads the control plane as you, and judges it by the rules of the controllers. It writes nothing
 /// but questions about rights, which the API server does not store.

@@ -26,6 +26,9 @@ const OF_THE_PROCESS: [(&str, &str); 9] = [
     ("NO_COLOR", "src/cli/console/output.rs"),
 ];
 
+/// How variables of programs begin that the pages set up beside it.
+const OF_OTHERS: [&str; 1] = ["OAUTH2_PROXY_"];
+
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(…?)\b(_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|KUBECONFIG)\b").unwrap());
 
@@ -62,6 +65,7 @@ fn variables_of_the_pages_are_read() {
         configured.contains(name)
             || passed.contains(&format!("\"{name}\""))
             || OF_THE_PROCESS.iter().any(|(known, _)| *known == name)
+            || OF_OTHERS.iter().any(|begin| name.starts_with(begin))
             || (name.starts_with("WAVEGATE_") && scripts.contains(name))
     };
     let mut unknown = Vec::new();

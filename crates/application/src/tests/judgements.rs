@@ -169,7 +169,7 @@ fn a_passing_failure_is_tolerated_for_a_while() {
         let failed =
             decision.app.status.conditions.iter().any(|one| one.type_ == "ComparisonError");
         assert_eq!(failed, !want, "{name}");
-        assert_eq!(decision.memory.postponed.is_some(), true, "{name}: it is still to be made");
+        assert!(decision.memory.postponed.is_some(), "{name}: it is still to be made");
         assert!(decision.shown.is_none(), "{name}");
     }
     assert!(!decide(&case()).memory.postponed.is_some());

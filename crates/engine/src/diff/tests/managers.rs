@@ -27,7 +27,8 @@ fn an_apply_takes_over_the_fields_of_former_updates_se_346() {
     let of_former = || json!({"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}});
     let of_both = || json!({"f:spec": {"f:a": {}, "f:b": {"f:c": {}, "f:d": {}}}});
     let of_status_only = || of_status(ours(json!({"f:status": {}})));
-    let cases: Vec<(&str, Vec<Value>, Option<Vec<Value>>)> = vec![
+    type Case = (&'static str, Vec<Value>, Option<Vec<Value>>);
+    let cases: Vec<Case> = vec![
         ("no managers", vec![], None),
         ("only others", vec![other(), ours(json!({}))], None),
         ("its update of the status", vec![of_status(former()), ours(json!({}))], None),
@@ -274,6 +275,6 @@ fn what_cannot_be_evaluated_now_is_provisional_se_173() {
     let foreign = jq::JqExpression::foreign("input");
     assert_eq!(of(&[here(".spec.a")]), (false, 0, 0));
     assert_eq!(of(&[here(".spec.a.b")]), (false, 0, 1));
-    assert_eq!(of(&[foreign.clone()]), (true, 1, 0));
+    assert_eq!(of(std::slice::from_ref(&foreign)), (true, 1, 0));
     assert_eq!(of(&[foreign, here(".spec.a.b")]), (true, 1, 1), "whatever follows");
 }

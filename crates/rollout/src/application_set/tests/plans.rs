@@ -116,7 +116,7 @@ fn an_application_that_stays_is_protected_from_garbage_collection_as_167() {
     let mut foreign = of_set();
     foreign["uid"] = "another".into();
     for live in [going, owned_by("a", json!([foreign])), owned_by("a", json!([]))] {
-        let plan = planned(&[], &[live.clone()], Policy::CreateUpdate, More::default());
+        let plan = planned(&[], std::slice::from_ref(&live), Policy::CreateUpdate, More::default());
         assert_eq!(plan, WritePlan::default(), "{live}");
     }
     // A new one has both owners at once.
