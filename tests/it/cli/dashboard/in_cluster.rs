@@ -344,7 +344,8 @@ async fn pg_041_a_stream_ends_when_its_token_is_refused_or_its_rights_change() {
     let (_world, front) = two_teams().await;
     let page = TeamPage::start(&front, &TOKEN).await;
     let (mut ann, mut bob) = (page.follow("ann", "%2F").await, page.follow("bob", "%2F").await);
-    (ann.until("shop").await, bob.until("bank").await);
+    ann.until("shop").await;
+    bob.until("bank").await;
     front.revoke("token-of-ann");
     ann.ends().await;
     let refused = page.get("ann", "/").await;

@@ -32,7 +32,7 @@ async fn pg_002_the_clock_of_a_simulation_is_in_the_address() {
     let middle = page.get(&format!("{set}?at=1800")).await.body;
     says(&middle, "AwaitingApproval");
     says(&middle, "30m of ");
-    says(&middle, &format!("href=\"{set}/history?at=1800\""));
+    says(&middle, format!("href=\"{set}/history?at=1800\""));
     says(&middle, "href=\"/?at=1800\"");
     says(&page.get("/?at=1800&q=x").await.body, "30m of ");
     let begin = page.get(&format!("{set}?at=0")).await.body;
