@@ -58,7 +58,10 @@ pub(super) async fn examine(
             Ok(true) => {}
             Ok(false) => {
                 let Right { group, resource, verb } = right;
-                let name = if group.is_empty() { resource } else { format!("{resource}.{group}") };
+                let (kind, part) = resource.split_once('/').unwrap_or((&resource, ""));
+                let group = if group.is_empty() { group } else { format!(".{group}") };
+                let part = if part.is_empty() { String::new() } else { format!("/{part}") };
+                let name = format!("{kind}{group}{part}");
                 lacking.entry(name).or_default().insert(verb);
             }
             // The others would not be answered either.
